@@ -1,0 +1,79 @@
+package infer
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Code is the machine-readable kind of an Error. Each dialect maps codes to its
+// own status and type in one table.
+type Code string
+
+const (
+	CodeInvalid       Code = "invalid_request"         // 400
+	CodeUnsupported   Code = "unsupported"             // 400: a field or value that this build or model does not offer
+	CodeContextLength Code = "context_length_exceeded" // 400
+	CodeUnauthorized  Code = "invalid_api_key"         // 401
+	CodeForbidden     Code = "permission_denied"       // 403
+	CodeNotFound      Code = "not_found"               // 404
+	CodeModelNotFound Code = "model_not_found"         // 404
+	CodeMethod        Code = "method_not_allowed"      // 405
+	CodeConflict      Code = "conflict"                // 409
+	CodeTooLarge      Code = "request_too_large"       // 413
+	CodeMediaType     Code = "unsupported_media_type"  // 415
+	CodeRateLimited   Code = "rate_limit_exceeded"     // 429
+	CodeQuota         Code = "insufficient_quota"      // 429, never to be retried
+	CodeInternal      Code = "internal_error"          // 500
+	CodeUpstream      Code = "upstream_error"          // 502
+	CodeUnavailable   Code = "unavailable"             // 503: starting, draining, worker lost
+	CodeOverloaded    Code = "overloaded"              // 503 with Retry-After: queue full
+	CodeTimeout       Code = "timeout"                 // 504
+)
+
+// Error is a failure that may be shown to the caller. Message never contains
+// prompts, completions, secrets or operator details; those go to Cause, which
+// is for logs only.
+type Error struct {
+	Code       Code
+	Param      string // the request field at fault, as the dialect names it
+	Message    string // a sentence without full stop
+	RetryAfter time.Duration
+	// NoRetry makes the dialect tell clients not to repeat the request.
+	NoRetry bool
+	Cause   error
+}
+
+func (e *Error) Error() string {
+	if e.Param != "" {
+		return fmt.Sprintf("%s: %s: %s", e.Code, e.Param, e.Message)
+	}
+	return fmt.Sprintf("%s: %s", e.Code, e.Message)
+}
+
+func (e *Error) Unwrap() error { return e.Cause }
+
+// Errorf makes an Error without a parameter.
+func Errorf(code Code, format string, args ...any) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// Invalid makes a CodeInvalid error about a request field.
+func Invalid(param, format string, args ...any) *Error {
+	return &Error{Code: CodeInvalid, Param: param, Message: fmt.Sprintf(format, args...)}
+}
+
+// Unsupported makes a CodeUnsupported error about a request field.
+func Unsupported(param, format string, args ...any) *Error {
+	return &Error{Code: CodeUnsupported, Param: param, Message: fmt.Sprintf(format, args...)}
+}
+
+// AsError returns err as an *Error; anything else becomes CodeInternal with
+// err as its cause and a message that gives nothing away.
+func AsError(err error) *Error {
+	var e *Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return &Error{Code: CodeInternal, Message: "the server failed to handle the request", Cause: err}
+}

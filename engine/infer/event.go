@@ -1,0 +1,92 @@
+package infer
+
+// EventKind tells what an Event carries.
+type EventKind uint8
+
+const (
+	// EventStart comes once, before any other event, when the request has been
+	// scheduled: Usage.PromptTokens and Model are set.
+	EventStart EventKind = iota
+	// EventText adds Text to the answer of Choice.
+	EventText
+	// EventReasoning adds Text to the reasoning of Choice.
+	EventReasoning
+	// EventTool begins or continues a tool call of Choice.
+	EventTool
+	// EventFinish ends Choice; exactly one for each choice.
+	EventFinish
+	// EventUsage is the last event of a complete stream; exactly one.
+	EventUsage
+)
+
+// Event is one step of an answer. Events of one choice are ordered; choices may
+// interleave. A stream is complete when EventUsage has been seen; a stream that
+// ends with an error has no EventUsage, and its consumer counts Tokens itself.
+type Event struct {
+	Kind   EventKind
+	Choice int
+	Text   string
+	Tool   *ToolDelta
+	// Tokens is how many generated tokens stand behind this event, also where
+	// they became no text. The sum over a stream is its completion tokens.
+	Tokens   int
+	TokenIDs []int32        // with Sampling.ReturnTokenIDs
+	Logprobs []TokenLogprob // one per token of this event, with Sampling.Logprobs
+	Finish   FinishReason   // EventFinish
+	Stop     string         // EventFinish: the stop string that matched, if any
+	Usage    *Usage         // EventStart (prompt side), EventUsage
+	Model    *Served        // EventStart
+}
+
+// ToolDelta is a piece of a tool call. The first delta of a call has ID and
+// Name; later ones only Index and Arguments.
+type ToolDelta struct {
+	Index     int
+	ID        string
+	Name      string
+	Arguments string
+}
+
+// FinishReason says why a choice ended.
+type FinishReason string
+
+const (
+	FinishStop          FinishReason = "stop"           // end token or stop string
+	FinishLength        FinishReason = "length"         // max tokens or context
+	FinishToolCalls     FinishReason = "tool_calls"     // complete tool calls
+	FinishContentFilter FinishReason = "content_filter" // withheld by policy or provider
+)
+
+// Usage counts tokens in disjoint buckets on the prompt side:
+// PromptTokens = fresh + CachedTokens + CacheWriteTokens. ReasoningTokens are
+// part of CompletionTokens.
+type Usage struct {
+	PromptTokens     int
+	CachedTokens     int
+	CacheWriteTokens int
+	CompletionTokens int
+	ReasoningTokens  int
+	Estimated        bool // counted by us because the provider gave none
+}
+
+// TokenLogprob is one token with its log-probability in the unfiltered
+// distribution (before temperature, penalties and filters).
+type TokenLogprob struct {
+	ID      int32
+	Bytes   []byte  // exact bytes of the token, maybe part of a character
+	Logprob float64 // natural log; NaN where there is none (first prompt token)
+	Top     []TopLogprob
+}
+
+// TopLogprob is an alternative at a position.
+type TopLogprob struct {
+	ID      int32
+	Bytes   []byte
+	Logprob float64
+}
+
+// Served identifies what answered: the deployment and its contract digest.
+type Served struct {
+	Name        string
+	Fingerprint string // system_fingerprint: short form of the contract digest
+}
