@@ -5,9 +5,7 @@ package web
 
 import (
 	"context"
-	"io"
 	"iter"
-	"net/http"
 	"time"
 
 	"hearth/engine/infer"
@@ -17,11 +15,15 @@ import (
 // concurrent use; every error is or wraps an *infer.Error.
 type Service interface {
 	// Admit authenticates the caller and takes request and concurrency limits,
-	// before the body is read. The Grant must be released exactly once.
+	// before the body is read. The Grant must be released exactly once. With an
+	// error the Grant may still be non-nil, only to tell Limits to the client;
+	// it holds nothing and its Release is not called.
 	Admit(ctx context.Context, c Caller) (*Grant, error)
 
 	// Call runs a generation for an admitted caller: validate, route, hold,
 	// generate, settle, record. Leaving the loop or cancelling ctx ends it.
+	// Call may write to g before it yields its first event and after its last,
+	// never in between.
 	Call(ctx context.Context, g *Grant, r *infer.Request) iter.Seq2[infer.Event, error]
 
 	Embed(ctx context.Context, g *Grant, r *infer.EmbedRequest) (*infer.EmbedResult, error)
@@ -32,17 +34,57 @@ type Service interface {
 
 	// Ready says whether new work is admitted, and why not.
 	Ready() (bool, string)
-	// Status is the snapshot behind the status page.
+	// Status is the snapshot behind the status page. The server shows a
+	// session only what it may see: see Session.Operator.
 	Status(ctx context.Context) Status
+
+	Sessions
+}
+
+// Sessions are the browser side of authentication: how the status page turns a
+// one-time set-up token or an API key into a cookie. Only a hash of a session's
+// secret need be kept. The server has checked that the call is same-origin.
+type Sessions interface {
+	// Setup exchanges the set-up token printed on the console for an operator
+	// session. The token is 128 bits or more, works once and for 30 minutes;
+	// anything else is CodeUnauthorized, in constant time. Calls are few: the
+	// server bounds the rate of failures.
+	Setup(ctx context.Context, token string) (*Session, error)
+	// SignIn opens a session for the API key in c.Credential, with the rights
+	// of that key.
+	SignIn(ctx context.Context, c Caller) (*Session, error)
+	// Session finds the session of a cookie; CodeUnauthorized if it is
+	// unknown, expired, or its key has been revoked. Secret of the result may
+	// be empty.
+	Session(ctx context.Context, secret string) (*Session, error)
+	// SignOut ends a session; an unknown one is no error.
+	SignOut(ctx context.Context, secret string) error
+}
+
+// Session is a signed-in browser.
+type Session struct {
+	Secret string // the cookie's value: 256 random bits, base64url or hex
+	Tenant string
+	KeyID  string // the key it stands for, empty for the set-up session
+	// Operator sees every tenant; others see their own spend only.
+	Operator bool
+	Expires  time.Time
 }
 
 // Caller is what identifies a request before its body is read.
 type Caller struct {
-	RequestID   string
-	Credential  string // bearer token or x-api-key, empty if none
-	RemoteAddr  string
+	RequestID  string
+	Credential string // bearer token or x-api-key, empty if none
+	// Session is the cookie of a browser on our own origin; it is set only
+	// where Credential is empty and the request is not cross-origin. Admit
+	// then charges what the session stands for.
+	Session     string
+	RemoteAddr  string // host:port of the peer
 	Route       string // route pattern, for instance "POST /v1/chat/completions"
-	TraceParent string // incoming W3C traceparent, validated
+	TraceParent string // incoming W3C traceparent, validated; empty if none
+	TraceState  string
+	// Retry is the client's own count of repeats (x-stainless-retry-count).
+	Retry int
 }
 
 // Grant is an admission. Call fills in what became known on the way.
@@ -53,7 +95,10 @@ type Grant struct {
 	Started   time.Time
 	Trace     string // W3C traceparent of the server span
 	Limits    []LimitState
-	Release   func() // idempotent
+	// Contract is the digest of the serving contract that answers, set by Call
+	// before its first event and returned as x-hearth-contract.
+	Contract string
+	Release  func() // idempotent
 }
 
 // LimitState is one rate limit as told to the client.
@@ -62,54 +107,6 @@ type LimitState struct {
 	Limit     int
 	Remaining int
 	Reset     time.Duration // until full
-}
-
-// Dialect translates between one public wire format and infer. One per route.
-type Dialect interface {
-	// DecodeRequest reads the whole body. Unknown or unsupported fields are an
-	// *infer.Error that names them.
-	DecodeRequest(r *http.Request, body []byte) (*infer.Request, Options, error)
-	// EncodeResponse writes a complete answer collected from events.
-	EncodeResponse(w io.Writer, r *infer.Request, a *Answer) error
-	// NewStream returns the encoder of one stream.
-	NewStream(r *infer.Request, o Options) StreamEncoder
-	// EncodeError gives status and body of an error before the first byte.
-	EncodeError(e *infer.Error, requestID string) (status int, body []byte)
-}
-
-// Options are the wire-only parts of a request.
-type Options struct {
-	Stream       bool
-	IncludeUsage bool
-}
-
-// StreamEncoder turns events into complete SSE frames of its dialect.
-type StreamEncoder interface {
-	// Event appends the frames for ev to dst.
-	Event(dst []byte, ev infer.Event) ([]byte, error)
-	// Error appends the in-band error frame; nothing follows it.
-	Error(dst []byte, e *infer.Error) []byte
-	// End appends what ends a complete stream.
-	End(dst []byte) []byte
-}
-
-// Answer is a finished generation, collected from its events.
-type Answer struct {
-	Model   infer.Served
-	Created time.Time
-	Choices []Choice
-	Usage   infer.Usage
-}
-
-// Choice is one finished choice.
-type Choice struct {
-	Text      string
-	Reasoning string
-	ToolCalls []infer.ToolCall
-	Logprobs  []infer.TokenLogprob
-	TokenIDs  []int32
-	Finish    infer.FinishReason
-	Stop      string
 }
 
 // Status is what the status page shows.

@@ -1,0 +1,74 @@
+// Package wire is the contract between the HTTP server and one public wire
+// format: what a dialect decodes a body into, and what it encodes answers,
+// events and errors from. It is a leaf below web, so that each dialect package
+// can implement it without seeing the server.
+package wire
+
+import (
+	"io"
+	"net/http"
+	"time"
+
+	"hearth/engine/infer"
+)
+
+// Dialect translates between one public wire format and infer. There is one
+// value per generating route; it is stateless and safe for concurrent use.
+type Dialect interface {
+	// DecodeRequest reads the whole body. Unknown, ill-typed and unsupported
+	// fields are an *infer.Error whose Param is the path of the field. h is
+	// the request head, for dialects whose meaning depends on a header.
+	DecodeRequest(h *http.Request, body []byte) (*infer.Request, Options, error)
+	// EncodeResponse writes a complete answer collected from events.
+	EncodeResponse(w io.Writer, r *infer.Request, o Options, a *Answer) error
+	// NewStream returns the encoder of one stream. It is not safe for
+	// concurrent use.
+	NewStream(r *infer.Request, o Options) StreamEncoder
+	// EncodeError gives status and body of an error before the first byte.
+	EncodeError(e *infer.Error, requestID string) (status int, body []byte)
+}
+
+// Options are the parts of a request that only the wire cares about.
+type Options struct {
+	Stream       bool
+	IncludeUsage bool
+	// ContinuousUsage puts the running usage on every chunk.
+	ContinuousUsage bool
+	// LegacyFunctions answers with function_call in place of tool_calls.
+	LegacyFunctions bool
+	// Obfuscate pads stream chunks so that their size tells less of the text.
+	Obfuscate bool
+	// PromptTokenIDs returns the ids of the prompt beside the answer's.
+	PromptTokenIDs bool
+	// Created is the time of the answer, the same on every chunk.
+	Created time.Time
+}
+
+// StreamEncoder turns events into complete SSE frames of its dialect.
+type StreamEncoder interface {
+	// Event appends the frames for ev to dst. It may append none.
+	Event(dst []byte, ev infer.Event) ([]byte, error)
+	// Error appends the in-band error frame; nothing follows it.
+	Error(dst []byte, e *infer.Error) []byte
+	// End appends what ends a complete stream.
+	End(dst []byte) []byte
+}
+
+// Answer is a finished generation, collected from its events.
+type Answer struct {
+	Model   infer.Served
+	Created time.Time
+	Choices []Choice
+	Usage   infer.Usage
+}
+
+// Choice is one finished choice.
+type Choice struct {
+	Text      string
+	Reasoning string
+	ToolCalls []infer.ToolCall
+	Logprobs  []infer.TokenLogprob
+	TokenIDs  []int32
+	Finish    infer.FinishReason
+	Stop      string
+}
