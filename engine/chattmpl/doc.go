@@ -1,0 +1,2 @@
+// Package chattmpl runs a model's own chat template.
+package chattmpl
