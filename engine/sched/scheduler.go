@@ -59,6 +59,9 @@ func (s *Scheduler) Stats() Stats { return s.stats }
 func (s *Scheduler) Waiting() int { return len(s.waiting) }
 func (s *Scheduler) Running() int { return len(s.running) }
 
+// List is the running sequences, valid until the next call of any method.
+func (s *Scheduler) List() []*Sequence { return s.running }
+
 // BlocksFor is the number of blocks that tokens need.
 func (s *Scheduler) BlocksFor(tokens int) int {
 	return (tokens + s.pool.blockSize - 1) / s.pool.blockSize

@@ -17,6 +17,7 @@ type Sequence struct {
 
 	Tokens    []int32 // prompt, then what was generated
 	PromptLen int
+	Data      any // the engine's own
 
 	// ----
 	NumComputed int     // tokens whose keys and values are in the cache

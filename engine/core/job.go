@@ -1,0 +1,175 @@
+package core
+
+import (
+	"hearth/engine/infer"
+	"hearth/engine/sampler"
+	"hearth/engine/sched"
+)
+
+// Text turns the tokens of one choice into events: detokenizing, stop strings,
+// reasoning, tool calls.
+type Text interface {
+	// Push takes a token with its bytes. stopped says that a stop string ended
+	// the choice; matched is that string.
+	Push(token int32, piece []byte, lp *infer.TokenLogprob) (events []infer.Event, stopped bool, matched string)
+	// Finish releases what was held back; reason may be changed (tool calls).
+	Finish(reason infer.FinishReason) (events []infer.Event, final infer.FinishReason)
+	// ReasoningTokens is how many of the tokens were reasoning.
+	ReasoningTokens() int
+}
+
+// Matcher constrains the tokens of one choice.
+type Matcher interface {
+	// Mask sets the bits of the tokens that may follow. Free says that any may.
+	Mask(bits []uint32) (free bool)
+	// Accept takes the chosen token.
+	Accept(token int32) error
+	// Done says that nothing but an end token may follow.
+	Done() bool
+}
+
+// Choice is one sequence to generate.
+type Choice struct {
+	Index    int // of the answer
+	Prompt   []int32
+	Sampling infer.Sampling
+	Seed     uint64
+	Draw     int // which draw of the seed: the number of the choice within its prompt
+	Max      int // most tokens to generate; 0 computes the prompt only
+	Text     Text
+	Matcher  Matcher // nil: unconstrained
+	Echo     string  // text put in front of the answer
+	HasEcho  bool
+	// Embed, if set, receives the final state of prompt rows, first row at
+	// position pos; nothing is generated.
+	Embed func(pos int, rows []float32)
+	// LastOnly limits Embed to the last prompt position.
+	LastOnly bool
+}
+
+// Job is one request in the loop.
+type Job struct {
+	Tenant   string
+	Salt     string
+	Priority int
+	Choices  []Choice
+	Served   infer.Served
+
+	stream *Stream
+	runs   []*run
+	open   int
+	usage  infer.Usage
+	begun  bool
+	ended  bool
+}
+
+// run is a choice in the loop.
+type run struct {
+	Choice
+	job     *Job
+	seq     *sched.Sequence
+	sampler *sampler.Sampler
+	made    int
+	banned  []int32 // not before MinTokens
+	lps     []infer.TokenLogprob
+	over    bool
+}
+
+func (c *Core) start(j *Job) {
+	root := sched.RootHash(sched.Salt{Tag: "tenant", Value: j.Tenant}, sched.Salt{Tag: "salt", Value: j.Salt})
+	var leader *sched.Sequence
+	for i := range j.Choices {
+		ch := &j.Choices[i]
+		c.nextID++
+		r := &run{Choice: *ch, job: j}
+		r.seq = &sched.Sequence{
+			ID: c.nextID, Tenant: j.Tenant, Priority: j.Priority, Root: root,
+			Tokens:    append(make([]int32, 0, len(ch.Prompt)+min(ch.Max, 64)), ch.Prompt...),
+			PromptLen: len(ch.Prompt),
+			NoReuse:   ch.Sampling.PromptLogprobs || (ch.Embed != nil && !ch.LastOnly),
+			Data:      r,
+		}
+		if ch.Sampling.PromptLogprobs {
+			r.seq.ChunkCap = promptLogprobRows
+		}
+		if ch.Draw == 0 {
+			leader = r.seq
+		} else if leader != nil && c.cfg.PrefixCache && !r.seq.NoReuse {
+			r.seq.After = leader
+		}
+		if ch.Embed == nil {
+			r.sampler = sampler.New(ch.Sampling, ch.Seed, ch.Draw, ch.Prompt)
+			r.banned = c.endIDs(&ch.Sampling)
+		}
+		j.runs = append(j.runs, r)
+		if ch.Draw == 0 {
+			j.usage.PromptTokens += len(ch.Prompt)
+		}
+		c.sched.Add(r.seq)
+	}
+	j.open = len(j.runs)
+	c.jobs[j] = struct{}{}
+}
+
+// endIDs are the tokens that end a choice.
+func (c *Core) endIDs(p *infer.Sampling) []int32 {
+	ids := append([]int32(nil), p.StopTokenIDs...)
+	if !p.IgnoreEOS {
+		ids = append(ids, c.cfg.EndIDs...)
+	}
+	return ids
+}
+
+// begin sends the start event, once, when the first choice is scheduled.
+func (c *Core) begin(j *Job) {
+	if j.begun {
+		return
+	}
+	j.begun = true
+	u := j.usage
+	j.stream.push(infer.Event{Kind: infer.EventStart, Usage: &u, Model: &j.Served})
+}
+
+// finish ends one choice, and the job with its last one. tokens is how many
+// tokens stand behind the end itself: 1 for an end token, which is no text.
+func (c *Core) finish(r *run, reason infer.FinishReason, stop string, tokens int) {
+	if r.over {
+		return
+	}
+	r.over = true
+	c.sched.Finish(r.seq)
+	j := r.job
+	if r.Embed == nil {
+		events, final := r.Text.Finish(reason)
+		for _, ev := range events {
+			c.emit(r, ev)
+		}
+		j.usage.ReasoningTokens += r.Text.ReasoningTokens()
+		j.stream.push(infer.Event{Kind: infer.EventFinish, Choice: r.Index, Finish: final, Stop: stop, Tokens: tokens})
+	}
+	j.usage.CompletionTokens += r.made
+	if j.open--; j.open == 0 {
+		u := j.usage
+		j.stream.push(infer.Event{Kind: infer.EventUsage, Usage: &u})
+		c.end(j, nil)
+	}
+}
+
+func (c *Core) emit(r *run, ev infer.Event) {
+	ev.Choice = r.Index
+	r.job.stream.push(ev)
+}
+
+// end removes a job, whatever state its choices are in.
+func (c *Core) end(j *Job, err error) {
+	if j.ended {
+		return
+	}
+	j.ended = true
+	for _, r := range j.runs {
+		r.over = true
+		c.sched.Finish(r.seq)
+	}
+	delete(c.jobs, j)
+	j.stream.end(err)
+}

@@ -1,0 +1,220 @@
+package core
+
+import (
+	"math"
+	"slices"
+
+	"hearth/engine/infer"
+	"hearth/engine/sampler"
+	"hearth/engine/sched"
+	"hearth/kernels"
+)
+
+// fill writes the plan into the batch: tokens, spans, and which rows' logits or
+// final states are wanted.
+func (c *Core) fill(plan []sched.Slot) {
+	b := &c.batch
+	b.Tokens, b.Spans = b.Tokens[:0], b.Spans[:0]
+	b.LogitRows, b.HiddenRows = b.LogitRows[:0], b.HiddenRows[:0]
+	c.rows = c.rows[:0]
+	for _, sl := range plan {
+		q := sl.Seq
+		r := q.Data.(*run)
+		first := int32(len(b.Tokens))
+		b.Tokens = append(b.Tokens, q.Tokens[q.NumComputed:q.NumComputed+sl.Len]...)
+		b.Spans = append(b.Spans, kernels.Span{Row: first, Len: int32(sl.Len), Context: int32(q.NumComputed), Blocks: q.Blocks})
+		c.want(r, q, first, sl.Len)
+	}
+	c.logits = grow(c.logits, len(b.LogitRows)*c.cfg.Program.Vocab)
+	c.hidden = grow(c.hidden, len(b.HiddenRows)*c.cfg.Program.Width)
+	b.Logits, b.Hidden = c.logits, c.hidden
+}
+
+// want notes the rows of a slot whose results are needed.
+func (c *Core) want(r *run, q *sched.Sequence, first int32, n int) {
+	b := &c.batch
+	last := q.NumComputed + n - 1
+	if r.Embed != nil {
+		for i := range n {
+			if pos := q.NumComputed + i; !r.LastOnly || pos == q.PromptLen-1 {
+				b.HiddenRows = append(b.HiddenRows, first+int32(i))
+				c.rows = append(c.rows, row{run: r, pos: pos})
+			}
+		}
+		return
+	}
+	if r.Sampling.PromptLogprobs {
+		for i := range n {
+			if pos := q.NumComputed + i; pos < q.PromptLen-1 && len(r.lps) <= pos+1 {
+				b.LogitRows = append(b.LogitRows, first+int32(i))
+				c.rows = append(c.rows, row{run: r, pos: pos})
+			}
+		}
+	}
+	if last == len(q.Tokens)-1 {
+		b.LogitRows = append(b.LogitRows, first+int32(n)-1)
+		c.rows = append(c.rows, row{run: r, pos: last, sample: true})
+	}
+}
+
+func grow(x []float32, n int) []float32 {
+	if cap(x) < n {
+		return make([]float32, n)
+	}
+	return x[:n]
+}
+
+// harvest turns the results of a step into tokens and events.
+func (c *Core) harvest(plan []sched.Slot) {
+	for _, sl := range plan {
+		r := sl.Seq.Data.(*run)
+		c.started(r)
+		c.prompts += uint64(sl.Len)
+	}
+	logit, hidden := 0, 0
+	v, w := c.cfg.Program.Vocab, c.cfg.Program.Width
+	for _, rw := range c.rows {
+		switch {
+		case rw.run.Embed != nil:
+			rw.run.Embed(rw.pos, c.hidden[hidden*w:(hidden+1)*w])
+			hidden++
+			if rw.pos == rw.run.seq.PromptLen-1 {
+				c.finish(rw.run, infer.FinishStop, "", 0)
+			}
+		case rw.sample:
+			c.sample(rw.run, c.logits[logit*v:(logit+1)*v])
+			logit++
+		default:
+			c.promptLogprob(rw.run, rw.pos, c.logits[logit*v:(logit+1)*v])
+			logit++
+		}
+	}
+	for _, sl := range plan {
+		sl.Seq.Data.(*run).job.stream.signal()
+	}
+}
+
+// started sends the start event and, at the right moment, the echo.
+func (c *Core) started(r *run) {
+	j := r.job
+	if !j.begun {
+		j.usage.CachedTokens = r.seq.CachedLen
+		c.begin(j)
+	}
+	if r.HasEcho && !r.Sampling.PromptLogprobs {
+		r.HasEcho = false
+		if r.Echo != "" {
+			c.emit(r, infer.Event{Kind: infer.EventText, Text: r.Echo})
+		}
+	}
+}
+
+func (c *Core) promptLogprob(r *run, pos int, logits []float32) {
+	if len(r.lps) == 0 {
+		r.lps = append(r.lps, c.logprob(r.Prompt[0], math.NaN(), nil))
+	}
+	next := r.Prompt[pos+1]
+	lp, top := sampler.Logprobs(logits, next, r.Sampling.TopLogprobs)
+	r.lps = append(r.lps, c.logprob(next, lp, top))
+}
+
+func (c *Core) logprob(token int32, lp float64, top []sampler.Ranked) infer.TokenLogprob {
+	out := infer.TokenLogprob{ID: token, Bytes: c.cfg.Piece(token), Logprob: lp}
+	if top != nil {
+		out.Top = make([]infer.TopLogprob, len(top))
+		for i, t := range top {
+			out.Top[i] = infer.TopLogprob{ID: t.Token, Bytes: c.cfg.Piece(t.Token), Logprob: t.Logprob}
+		}
+	}
+	return out
+}
+
+// sample chooses the next token of r from its logits and moves the choice on.
+func (c *Core) sample(r *run, logits []float32) {
+	if r.over {
+		return
+	}
+	if r.Sampling.PromptLogprobs && r.HasEcho {
+		r.HasEcho = false
+		if len(r.lps) == 0 {
+			r.lps = append(r.lps, c.logprob(r.Prompt[0], math.NaN(), nil))
+		}
+		c.emit(r, infer.Event{Kind: infer.EventText, Text: r.Echo, Logprobs: r.lps})
+	}
+	if r.Max == 0 {
+		c.finish(r, infer.FinishLength, "", 0)
+		return
+	}
+	var banned []int32
+	if r.made < r.Sampling.MinTokens {
+		banned = r.banned
+	}
+	var allowed []uint32
+	if r.Matcher != nil {
+		clear(c.mask)
+		if free := r.Matcher.Mask(c.mask); !free {
+			allowed = c.mask
+			if banned != nil && !leaves(allowed, banned) {
+				banned = nil // the grammar is complete: it may end early
+			}
+		}
+	}
+	res := r.sampler.Pick(logits, r.made, allowed, banned, &c.scratch)
+	r.sampler.Accept(res.Token)
+	r.made++
+	c.outputs++
+	r.seq.Tokens = append(r.seq.Tokens, res.Token)
+	c.advance(r, res)
+}
+
+// leaves says whether mask has a bit outside of banned.
+func leaves(mask []uint32, banned []int32) bool {
+	n := 0
+	for _, w := range mask {
+		for ; w != 0; w &= w - 1 {
+			n++
+			if n > len(banned) {
+				return true
+			}
+		}
+	}
+	for _, t := range banned {
+		if mask[t/32]&(1<<(t%32)) != 0 {
+			n--
+		}
+	}
+	return n > 0
+}
+
+// advance hands the new token to the matcher and the text layer and decides
+// whether the choice goes on.
+func (c *Core) advance(r *run, res sampler.Result) {
+	token := res.Token
+	if slices.Contains(r.banned, token) {
+		c.finish(r, infer.FinishStop, "", 1)
+		return
+	}
+	if r.Matcher != nil {
+		if err := r.Matcher.Accept(token); err != nil {
+			c.end(r.job, &infer.Error{Code: infer.CodeInternal, Message: "constrained decoding failed", Cause: err})
+			return
+		}
+	}
+	var lp *infer.TokenLogprob
+	if r.Sampling.Logprobs {
+		v := c.logprob(token, res.Logprob, res.Top)
+		lp = &v
+	}
+	events, stopped, matched := r.Text.Push(token, c.cfg.Piece(token), lp)
+	for _, ev := range events {
+		c.emit(r, ev)
+	}
+	switch {
+	case stopped:
+		c.finish(r, infer.FinishStop, matched, 0)
+	case r.Matcher != nil && r.Matcher.Done():
+		c.finish(r, infer.FinishStop, "", 0)
+	case r.made >= r.Max:
+		c.finish(r, infer.FinishLength, "", 0)
+	}
+}
