@@ -1,0 +1,104 @@
+// Package config turns the one TOML file of the appliance into a value: decode
+// strictly, fill in defaults, validate, in that order. Every fault of a file is
+// reported at once, each with its line and key path. A Config is immutable
+// after Parse; a reload makes a new one and swaps it whole.
+package config
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/BurntSushi/toml"
+
+	"hearth/policy"
+)
+
+// maxFileBytes bounds a configuration file; a real one has a few kilobytes.
+const maxFileBytes = 4 << 20
+
+// Config is the whole configuration. The field comments of each table say unit,
+// default and what zero means; appliance.toml at the root says the same for
+// operators, and a test keeps the two in step.
+type Config struct {
+	Server    Server    `toml:"server"`
+	TLS       TLS       `toml:"tls"`
+	Library   Library   `toml:"library"`
+	Models    []Model   `toml:"model"`
+	Log       Log       `toml:"log"`
+	Telemetry Telemetry `toml:"telemetry"`
+	Drain     Drain     `toml:"drain"`
+
+	// Policy has [auth], [[tenant]], [[route]], [[price]] and the keys zone and
+	// price_version, which stand above all tables.
+	policy.Config
+}
+
+// Default is the configuration of an empty file: the embedded model, one
+// tenant, loopback only.
+func Default() *Config {
+	c := &Config{}
+	c.Server.setDefaults()
+	c.TLS.setDefaults()
+	c.Library.setDefaults()
+	c.Log.setDefaults()
+	c.Telemetry.setDefaults()
+	c.Drain.setDefaults()
+	c.fillEmpty()
+	return c
+}
+
+// fillEmpty gives the tables that may be left out altogether.
+func (c *Config) fillEmpty() {
+	if len(c.Models) == 0 {
+		m := Model{Name: EmbeddedModel, Path: EmbeddedPath}
+		m.setDefaults()
+		c.Models = []Model{m}
+	}
+	c.Config.Defaults()
+}
+
+// Load reads and parses the file at path.
+func Load(path string) (*Config, error) {
+	data, err := readBounded(path)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the configuration: %w", err)
+	}
+	return Parse(path, data)
+}
+
+func readBounded(path string) ([]byte, error) {
+	st, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !st.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	}
+	if st.Size() > maxFileBytes {
+		return nil, fmt.Errorf("%s has %d bytes, at most %d are read", path, st.Size(), maxFileBytes)
+	}
+	return os.ReadFile(path)
+}
+
+// Parse decodes data, which came from the file called name. The error is a
+// *Faults that lists everything that is wrong.
+func Parse(name string, data []byte) (*Config, error) {
+	f := &Faults{File: name}
+	var tree map[string]any
+	if _, err := toml.Decode(string(data), &tree); err != nil {
+		f.addSyntax(err)
+		return nil, f
+	}
+	f.lines = keyLines(data)
+	c := Default()
+	c.Models, c.Config = nil, policy.Config{}
+	b := binder{faults: f}
+	b.table("", tree, c)
+	c.fillEmpty()
+	c.validate(f)
+	if len(f.List) > 0 {
+		f.sort()
+		return nil, f
+	}
+	return c, nil
+}

@@ -1,0 +1,191 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+func sample(t *testing.T) string {
+	t.Helper()
+	b, err := os.ReadFile("../../appliance.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+var commentedKey = regexp.MustCompile(`(?m)^#(\[\[?[a-z_]+\]\]?|[a-z_]+ = .*)$`)
+
+// The sample must parse as it is, and with every commented default switched on
+// it must say the same: the comments tell the truth.
+func TestSampleShowsDefaults(t *testing.T) {
+	plain, err := Parse("appliance.toml", []byte(sample(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := commentedKey.ReplaceAllString(sample(t), "$1")
+	full, err := Parse("appliance.toml", []byte(all))
+	if err != nil {
+		t.Fatalf("with all comments removed: %v", err)
+	}
+	if len(full.Routes) != 1 || len(full.Tenants[0].KeyBudgets) != 1 {
+		t.Fatalf("got %d routes and %d key budgets with all comments removed, wanted 1 of each",
+			len(full.Routes), len(full.Tenants[0].KeyBudgets))
+	}
+	full.Routes, full.Tenants[0].KeyBudgets = nil, nil
+	show := func(c *Config) string { return fmt.Sprintf("%+v", *c) }
+	full.Prices[0].CacheWriteUSDPerM, plain.Prices[0].CacheWriteUSDPerM = nil, nil
+	full.Prices[0].CachedUSDPerM, plain.Prices[0].CachedUSDPerM = nil, nil
+	if show(plain) != show(full) {
+		t.Errorf("the commented defaults differ from the real ones:\nreal      %s\ncommented %s", show(plain), show(full))
+	}
+}
+
+// Every field of every table stands in the sample.
+func TestSampleIsComplete(t *testing.T) {
+	var walk func(typ reflect.Type, path, section string)
+	text := sample(t)
+	walk = func(typ reflect.Type, path, section string) {
+		for i := range typ.NumField() {
+			f := typ.Field(i)
+			key := f.Tag.Get("toml")
+			ft := f.Type
+			switch {
+			case f.Anonymous:
+				walk(ft, path, section)
+				continue
+			case ft.Kind() == reflect.Slice && ft.Elem().Kind() == reflect.Struct:
+				header := "[[" + join(path, key) + "]]"
+				if _, sub, ok := strings.Cut(text, header); ok {
+					walk(ft.Elem(), join(path, key), sub)
+				} else {
+					t.Errorf("the sample has no %s", header)
+				}
+			case ft.Kind() == reflect.Struct:
+				header := "[" + join(path, key) + "]"
+				if _, sub, ok := strings.Cut(text, header); ok {
+					walk(ft, join(path, key), sub)
+				} else {
+					t.Errorf("the sample has no %s", header)
+				}
+			case !regexp.MustCompile(`(?m)^#?` + key + ` = `).MatchString(section):
+				t.Errorf("the sample has no %s in %s", key, path)
+			}
+		}
+	}
+	walk(reflect.TypeOf(Config{}), "", text)
+}
+
+func TestFaultsAllAtOnce(t *testing.T) {
+	const doc = `[server]
+listn = "localhost:8443"
+max_body = 5
+idle_timeout = "soon"
+
+[tls]
+mode = "interal"
+
+[[model]]
+name = "a"
+[[model]]
+name = "a"
+threads = -1
+colour = "red"
+
+[[tenant]]
+name = "t"
+[[tenant.budget]]
+period = 7
+cap = "1.00"
+[tenant.limits]
+tokens_per_minute = "many"
+`
+	_, err := Parse("x.toml", []byte(doc))
+	var faults *Faults
+	if !errors.As(err, &faults) {
+		t.Fatalf("got %v, wanted *Faults", err)
+	}
+	want := []struct {
+		line int
+		key  string
+		text string
+	}{
+		{2, "server.listn", `did you mean "listen"?`},
+		{3, "server.max_body", "got a whole number, wanted text"},
+		{4, "server.idle_timeout", `cannot read "soon" as a duration`},
+		{7, "tls.mode", `did you mean "internal"?`},
+		{12, "model[1].name", "already taken by model[0].name"},
+		{13, "model[1].threads", "got -1"},
+		{14, "model[1].colour", "unknown key"},
+		{19, "tenant[0].budget[0].period", "got a whole number, wanted text"},
+		{20, "tenant[0].budget[0].cap", `did you mean "cap_usd"?`},
+		{22, "tenant[0].limits.tokens_per_minute", "got text, wanted a whole number"},
+	}
+	for _, w := range want {
+		found := false
+		for _, f := range faults.List {
+			if f.Line == w.line && f.Key == w.key && strings.Contains(f.Message, w.text) {
+				found = true
+			}
+		}
+		if !found {
+			t.Errorf("no fault at line %d, %s, saying %q", w.line, w.key, w.text)
+		}
+	}
+	if t.Failed() {
+		t.Log(err)
+	}
+}
+
+func TestSyntaxFaultHasLine(t *testing.T) {
+	_, err := Parse("x.toml", []byte("[server]\nlisten = \n"))
+	if err == nil || !strings.Contains(err.Error(), "line 2") {
+		t.Fatalf("got %v, wanted a fault at line 2", err)
+	}
+}
+
+func TestLinesPassOddValues(t *testing.T) {
+	doc := "a = \"\"\"one\n\\\"\"\" # two\nb = 1\n\"\"\"\nc = [ # [\n '#', \"]\",\n]\n\"d\".e = { f = 1 }\n[[g]]\nh = '''\n'\n'''\n[g.i]\nj=1\n[[g]]\nk = 2\n"
+	got := keyLines([]byte(doc))
+	want := map[string]int{"a": 1, "c": 5, "d.e": 8, "g[0]": 9, "g[0].h": 10, "g[0].i": 13, "g[0].i.j": 14, "g[1]": 15, "g[1].k": 16}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+}
+
+func TestValues(t *testing.T) {
+	var z Size
+	var d Duration
+	if err := z.UnmarshalText([]byte("20MiB")); err != nil || z != 20<<20 || z.String() != "20MiB" {
+		t.Errorf("got %d, %v", z, err)
+	}
+	if err := d.UnmarshalText([]byte("90s")); err != nil || d.Std() != 90*time.Second {
+		t.Errorf("got %s, %v", d, err)
+	}
+	for _, bad := range []string{"", "MiB", "-1MiB", "1.5MiB", "9000000000GiB", "20mib"} {
+		if z.UnmarshalText([]byte(bad)) == nil {
+			t.Errorf("size %q was accepted", bad)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("[server]\nlisten = \"a:1\"\n[[model]]\nname='x'\n")
+	f.Add("a.b.\"c d\" = {e = [1, {f = '''x'''}]}")
+	f.Add("[[model]]\n[model.x]\n[[model]]\n")
+	f.Fuzz(func(t *testing.T, doc string) {
+		c, err := Parse("fuzz", []byte(doc))
+		if (c == nil) == (err == nil) {
+			t.Fatal("wanted exactly one of a value and an error")
+		}
+		if err != nil && err.Error() == "" {
+			t.Fatal("an error without text")
+		}
+	})
+}

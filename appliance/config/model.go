@@ -1,0 +1,93 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+)
+
+// The model inside the binary.
+const (
+	EmbeddedModel = "hearth-tiny"
+	EmbeddedPath  = "embedded"
+)
+
+// Library is [library]: the models that `hearth model add` has installed.
+type Library struct {
+	// Serve makes every installed model available under its own name without a
+	// [[model]] table of its own. Default true.
+	Serve bool `toml:"serve"`
+}
+
+func (l *Library) setDefaults() { l.Serve = true }
+
+// Model is one [[model]]: a model to serve and how.
+type Model struct {
+	// Name is what callers write. Required.
+	Name string `toml:"name"`
+	// Path is "embedded", the name of an installed model, or a .gguf file or
+	// safetensors directory; relative to the data directory. Default: Name.
+	Path string `toml:"path"`
+	// Device is "auto", "cpu" or "cuda"; empty: what --device says. Default empty.
+	Device string `toml:"device"`
+	// Context is the most tokens of a sequence; zero: as many as the model was
+	// made for. Default 0.
+	Context int `toml:"context"`
+	// KVMemory is the memory for cached keys and values, in bytes; zero:
+	// computed from the model and the memory of the machine. Default 0.
+	KVMemory Size `toml:"kv_memory"`
+	// Threads computes with this many; zero: one a core. Default 0.
+	Threads int `toml:"threads"`
+	// MaxSequences run at the same time; zero: 64. Default 0.
+	MaxSequences int `toml:"max_sequences"`
+	// StepTokens is the most tokens computed in one step; zero: 512. Default 0.
+	StepTokens int `toml:"step_tokens"`
+	// Queue is how many requests may wait; further ones are told to come back;
+	// zero: 256. Default 0.
+	Queue int `toml:"queue"`
+	// PrefixCache keeps computed prefixes for later requests. Default true.
+	PrefixCache bool `toml:"prefix_cache"`
+	// InProcess runs the engine inside the server instead of a worker process
+	// of its own. Default false.
+	InProcess bool `toml:"in_process"`
+}
+
+func (m *Model) setDefaults() { m.PrefixCache = true }
+
+func (c *Config) validateModels(f *Faults) {
+	taken := map[string]string{}
+	claim := func(key, name string) {
+		if name == "" {
+			f.add(key, "is empty, wanted a name")
+			return
+		}
+		if len(name) > 128 || strings.ContainsAny(name, " \t\r\n\"\\") {
+			f.add(key, "cannot use %q as a name: at most 128 characters, no spaces or quotes", name)
+			return
+		}
+		if other := taken[name]; other != "" {
+			f.add(key, "the name %q is already taken by %s", name, other)
+			return
+		}
+		taken[name] = key
+	}
+	for i := range c.Models {
+		m, key := &c.Models[i], fmt.Sprintf("model[%d]", i)
+		claim(key+".name", m.Name)
+		if m.Path == "" {
+			m.Path = m.Name
+		}
+		m.validate(f, key)
+	}
+}
+
+func (m *Model) validate(f *Faults, key string) {
+	f.oneOf(key+".device", m.Device, "", "auto", "cpu", "cuda")
+	f.count(key+".context", m.Context, 0, 1<<24)
+	f.count(key+".threads", m.Threads, 0, 4096)
+	f.count(key+".max_sequences", m.MaxSequences, 0, 4096)
+	f.count(key+".step_tokens", m.StepTokens, 0, 1<<16)
+	f.count(key+".queue", m.Queue, 0, 1<<20)
+	if m.KVMemory != 0 && m.KVMemory < 1<<20 {
+		f.add(key+".kv_memory", "got %s, wanted at least 1MiB, or 0 to have it computed", m.KVMemory)
+	}
+}

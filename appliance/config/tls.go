@@ -1,0 +1,96 @@
+package config
+
+import (
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// TLS modes.
+const (
+	TLSInternal = "internal" // our own authority
+	TLSFiles    = "files"    // certificate and key from files
+	TLSACME     = "acme"     // an ACME authority, our own until it has answered
+)
+
+// TLS is [tls]: where the server certificate comes from.
+type TLS struct {
+	// Mode is "internal", "files" or "acme". Default "internal".
+	Mode string `toml:"mode"`
+	// Names are the DNS names and addresses the certificate covers besides
+	// localhost, 127.0.0.1, ::1 and the name of this host. Default none.
+	Names []string `toml:"names"`
+	// Lifetime is how long a certificate of our own authority is valid; it is
+	// renewed after two thirds of it. Default 168h.
+	Lifetime Duration `toml:"lifetime"`
+	// Certificate and Key are PEM files, mode "files". Read again when they change.
+	Certificate string `toml:"certificate"`
+	Key         string `toml:"key"`
+	// Directory is the ACME directory URL. Default Let's Encrypt.
+	Directory string `toml:"directory"`
+	// Email is the contact of the ACME account. Default none.
+	Email string `toml:"email"`
+	// CAFile is a PEM file with the roots to trust for Directory; empty: the
+	// system's. Default empty.
+	CAFile string `toml:"ca_file"`
+}
+
+func (t *TLS) setDefaults() {
+	*t = TLS{
+		Mode:      TLSInternal,
+		Lifetime:  Duration(7 * 24 * time.Hour),
+		Directory: "https://acme-v02.api.letsencrypt.org/directory",
+	}
+}
+
+func (t *TLS) validate(f *Faults) {
+	f.oneOf("tls.mode", t.Mode, TLSInternal, TLSFiles, TLSACME)
+	for i, n := range t.Names {
+		if !validName(n) {
+			f.add("tls.names["+strconv.Itoa(i)+"]", "cannot use %q as a DNS name or address", n)
+		}
+	}
+	f.span("tls.lifetime", t.Lifetime, time.Minute, 397*24*time.Hour)
+	switch t.Mode {
+	case TLSFiles:
+		if t.Certificate == "" {
+			f.add("tls.certificate", `is missing, wanted a PEM file since tls.mode is "files"`)
+		}
+		if t.Key == "" {
+			f.add("tls.key", `is missing, wanted a PEM file since tls.mode is "files"`)
+		}
+	case TLSACME:
+		if len(t.Names) == 0 {
+			f.add("tls.names", `is empty, wanted at least one name since tls.mode is "acme"`)
+		}
+		u, err := url.Parse(t.Directory)
+		if err != nil || u.Scheme != "https" || u.Host == "" {
+			f.add("tls.directory", "cannot use %q, wanted an https URL", t.Directory)
+		}
+	}
+}
+
+// validName says whether s is an address or a DNS name, maybe with one leading
+// wildcard label (RFC 1123 §2.1, RFC 6125 §6.4.3).
+func validName(s string) bool {
+	if net.ParseIP(s) != nil {
+		return true
+	}
+	s = strings.TrimPrefix(s, "*.")
+	if s == "" || len(s) > 253 {
+		return false
+	}
+	for _, label := range strings.Split(s, ".") {
+		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
+			return false
+		}
+		for _, c := range label {
+			if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_') {
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,66 @@
+package appliance
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+)
+
+// Version is the release; the build script sets it by -ldflags -X.
+var Version = "0.1.0-dev"
+
+// buildInfo says what this binary is made of.
+type buildInfo struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision,omitempty"`
+	Modified bool   `json:"modified,omitempty"` // built from a tree with changes
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+	CGO      bool   `json:"cgo"` // a release is built without
+}
+
+func readBuild() buildInfo {
+	b := buildInfo{Version: Version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return b
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			b.Revision = s.Value
+		case "vcs.modified":
+			b.Modified = s.Value == "true"
+		case "CGO_ENABLED":
+			b.CGO = s.Value == "1"
+		}
+	}
+	return b
+}
+
+// labels is b as /version and the build metric show it.
+func (b buildInfo) labels() map[string]string {
+	return map[string]string{
+		"version": b.Version, "revision": b.Revision, "go": b.Go, "platform": b.Platform,
+		"modified": fmt.Sprint(b.Modified), "cgo": fmt.Sprint(b.CGO),
+	}
+}
+
+func versionCommand() *command {
+	return &command{
+		name: "version", short: "show what this binary is",
+		setup: func(fs *flag.FlagSet) func(context.Context, *Env, []string) error {
+			asJSON := fs.Bool("json", false, "print one JSON document")
+			return func(_ context.Context, env *Env, _ []string) error {
+				b := readBuild()
+				if *asJSON {
+					return printJSON(env.Stdout, b)
+				}
+				_, err := fmt.Fprintf(env.Stdout, "hearth %s (%s, %s)\n", b.Version, b.Platform, b.Go)
+				return err
+			}
+		},
+	}
+}
