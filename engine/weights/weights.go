@@ -71,13 +71,6 @@ type Tokenizer struct {
 	SpecialTokensMap []byte // special_tokens_map.json
 }
 
-// Template is a chat template. The unnamed one of a file is "default"; others
-// are for a purpose, for instance "tool_use".
-type Template struct {
-	Name string
-	Text string // Jinja source
-}
-
 // About is what a file says of itself, for people. Empty where it is silent.
 type About struct {
 	Name        string
