@@ -9,11 +9,11 @@ import (
 // Text turns the tokens of one choice into events: detokenizing, stop strings,
 // reasoning, tool calls.
 type Text interface {
-	// Push takes a token with its bytes. stopped says that a stop string ended
-	// the choice; matched is that string.
-	Push(token int32, piece []byte, lp *infer.TokenLogprob) (events []infer.Event, stopped bool, matched string)
-	// Finish releases what was held back; reason may be changed (tool calls).
-	Finish(reason infer.FinishReason) (events []infer.Event, final infer.FinishReason)
+	// Push takes a generated token; end says that it is an end token and no
+	// text. stopped says that the answer has ended by itself (a stop string).
+	Push(token int32, end bool, lp *infer.TokenLogprob) (events []infer.Event, stopped bool)
+	// Finish releases what was held back. The last event is the EventFinish.
+	Finish(reason infer.FinishReason) []infer.Event
 	// ReasoningTokens is how many of the tokens were reasoning.
 	ReasoningTokens() int
 }
@@ -70,7 +70,7 @@ type run struct {
 	seq     *sched.Sequence
 	sampler *sampler.Sampler
 	made    int
-	banned  []int32 // not before MinTokens
+	ends    []int32 // tokens that end it
 	lps     []infer.TokenLogprob
 	over    bool
 }
@@ -99,7 +99,7 @@ func (c *Core) start(j *Job) {
 		}
 		if ch.Embed == nil {
 			r.sampler = sampler.New(ch.Sampling, ch.Seed, ch.Draw, ch.Prompt)
-			r.banned = c.endIDs(&ch.Sampling)
+			r.ends = c.endIDs(&ch.Sampling)
 		}
 		j.runs = append(j.runs, r)
 		if ch.Draw == 0 {
@@ -130,9 +130,8 @@ func (c *Core) begin(j *Job) {
 	j.stream.push(infer.Event{Kind: infer.EventStart, Usage: &u, Model: &j.Served})
 }
 
-// finish ends one choice, and the job with its last one. tokens is how many
-// tokens stand behind the end itself: 1 for an end token, which is no text.
-func (c *Core) finish(r *run, reason infer.FinishReason, stop string, tokens int) {
+// finish ends one choice, and the job with its last one.
+func (c *Core) finish(r *run, reason infer.FinishReason) {
 	if r.over {
 		return
 	}
@@ -140,12 +139,10 @@ func (c *Core) finish(r *run, reason infer.FinishReason, stop string, tokens int
 	c.sched.Finish(r.seq)
 	j := r.job
 	if r.Embed == nil {
-		events, final := r.Text.Finish(reason)
-		for _, ev := range events {
+		for _, ev := range r.Text.Finish(reason) {
 			c.emit(r, ev)
 		}
 		j.usage.ReasoningTokens += r.Text.ReasoningTokens()
-		j.stream.push(infer.Event{Kind: infer.EventFinish, Choice: r.Index, Finish: final, Stop: stop, Tokens: tokens})
 	}
 	j.usage.CompletionTokens += r.made
 	if j.open--; j.open == 0 {

@@ -79,7 +79,7 @@ func (c *Core) harvest(plan []sched.Slot) {
 			rw.run.Embed(rw.pos, c.hidden[hidden*w:(hidden+1)*w])
 			hidden++
 			if rw.pos == rw.run.seq.PromptLen-1 {
-				c.finish(rw.run, infer.FinishStop, "", 0)
+				c.finish(rw.run, infer.FinishStop)
 			}
 		case rw.sample:
 			c.sample(rw.run, c.logits[logit*v:(logit+1)*v])
@@ -142,12 +142,12 @@ func (c *Core) sample(r *run, logits []float32) {
 		c.emit(r, infer.Event{Kind: infer.EventText, Text: r.Echo, Logprobs: r.lps})
 	}
 	if r.Max == 0 {
-		c.finish(r, infer.FinishLength, "", 0)
+		c.finish(r, infer.FinishLength)
 		return
 	}
 	var banned []int32
 	if r.made < r.Sampling.MinTokens {
-		banned = r.banned
+		banned = r.ends
 	}
 	var allowed []uint32
 	if r.Matcher != nil {
@@ -190,8 +190,17 @@ func leaves(mask []uint32, banned []int32) bool {
 // whether the choice goes on.
 func (c *Core) advance(r *run, res sampler.Result) {
 	token := res.Token
-	if slices.Contains(r.banned, token) {
-		c.finish(r, infer.FinishStop, "", 1)
+	var lp *infer.TokenLogprob
+	if r.Sampling.Logprobs {
+		v := c.logprob(token, res.Logprob, res.Top)
+		lp = &v
+	}
+	if slices.Contains(r.ends, token) {
+		if lp != nil {
+			lp.Bytes = []byte{} // an end token is no text
+		}
+		c.push(r, token, true, lp)
+		c.finish(r, infer.FinishStop)
 		return
 	}
 	if r.Matcher != nil {
@@ -200,21 +209,21 @@ func (c *Core) advance(r *run, res sampler.Result) {
 			return
 		}
 	}
-	var lp *infer.TokenLogprob
-	if r.Sampling.Logprobs {
-		v := c.logprob(token, res.Logprob, res.Top)
-		lp = &v
+	stopped := c.push(r, token, false, lp)
+	switch {
+	case stopped:
+		c.finish(r, infer.FinishStop)
+	case r.Matcher != nil && r.Matcher.Done():
+		c.finish(r, infer.FinishStop)
+	case r.made >= r.Max:
+		c.finish(r, infer.FinishLength)
 	}
-	events, stopped, matched := r.Text.Push(token, c.cfg.Piece(token), lp)
+}
+
+func (c *Core) push(r *run, token int32, end bool, lp *infer.TokenLogprob) (stopped bool) {
+	events, stopped := r.Text.Push(token, end, lp)
 	for _, ev := range events {
 		c.emit(r, ev)
 	}
-	switch {
-	case stopped:
-		c.finish(r, infer.FinishStop, matched, 0)
-	case r.Matcher != nil && r.Matcher.Done():
-		c.finish(r, infer.FinishStop, "", 0)
-	case r.made >= r.Max:
-		c.finish(r, infer.FinishLength, "", 0)
-	}
+	return stopped
 }
