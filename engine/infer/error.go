@@ -19,9 +19,11 @@ const (
 	CodeNotFound      Code = "not_found"               // 404
 	CodeModelNotFound Code = "model_not_found"         // 404
 	CodeMethod        Code = "method_not_allowed"      // 405
+	CodeSlowBody      Code = "request_timeout"         // 408: the body did not arrive in time
 	CodeConflict      Code = "conflict"                // 409
 	CodeTooLarge      Code = "request_too_large"       // 413
 	CodeMediaType     Code = "unsupported_media_type"  // 415
+	CodeHeaders       Code = "headers_too_large"       // 431
 	CodeRateLimited   Code = "rate_limit_exceeded"     // 429
 	CodeQuota         Code = "insufficient_quota"      // 429, never to be retried
 	CodeInternal      Code = "internal_error"          // 500
