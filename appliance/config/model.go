@@ -30,19 +30,19 @@ type Model struct {
 	// Device is "auto", "cpu" or "cuda"; empty: what --device says. Default empty.
 	Device string `toml:"device"`
 	// Context is the most tokens of a sequence; zero: as many as the model was
-	// made for. Default 0.
+	// made for, at most 8192. Default 0.
 	Context int `toml:"context"`
 	// KVMemory is the memory for cached keys and values, in bytes; zero:
 	// computed from the model and the memory of the machine. Default 0.
 	KVMemory Size `toml:"kv_memory"`
 	// Threads computes with this many; zero: one a core. Default 0.
 	Threads int `toml:"threads"`
-	// MaxSequences run at the same time; zero: 64. Default 0.
+	// MaxSequences run at the same time; zero: 32. Default 0.
 	MaxSequences int `toml:"max_sequences"`
-	// StepTokens is the most tokens computed in one step; zero: 512. Default 0.
+	// StepTokens is the most tokens computed in one step; zero: 256. Default 0.
 	StepTokens int `toml:"step_tokens"`
-	// Queue is how many requests may wait; further ones are told to come back;
-	// zero: 256. Default 0.
+	// Queue is how many requests may wait or run; further ones are told to come
+	// back; zero: 1024. Default 0.
 	Queue int `toml:"queue"`
 	// PrefixCache keeps computed prefixes for later requests. Default true.
 	PrefixCache bool `toml:"prefix_cache"`
