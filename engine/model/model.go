@@ -3,7 +3,7 @@
 package model
 
 import (
-	"errors"
+	"fmt"
 
 	"hearth/engine/weights"
 	"hearth/kernels"
@@ -31,7 +31,7 @@ type Config struct {
 	Heads         int
 	KVHeads       int
 	HeadDim       int
-	Windows       []int   // per layer: sliding window in tokens, 0 for full attention
+	Windows       []int   // per layer: sliding window in tokens, 0 where it has none or none that ContextLength reaches
 	BOS           []int32 // as stated; empty if not
 	EOS           []int32 // end tokens as stated, without duplicates; empty if none
 	Pooling       Pooling
@@ -52,7 +52,51 @@ const (
 )
 
 // Build makes the program of a model. Tensors refer to f's mapping, so f must
-// stay open as long as the program is in use.
-func Build(f *weights.File, opts Options) (*kernels.Program, *Config, error) {
-	return nil, nil, errors.New("not implemented")
+// stay open as long as the program is in use. Norm weights and biases are always
+// F32 in the program, whatever they are in the file.
+func Build(f *weights.File, o Options) (*kernels.Program, *Config, error) {
+	p, c, err := build(f, o)
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot build model %s: %w", f.Path, err)
+	}
+	return p, c, nil
+}
+
+func build(f *weights.File, o Options) (*kernels.Program, *Config, error) {
+	read := hfHyper
+	if f.Format == weights.GGUF {
+		read = ggufHyper
+	}
+	h, err := read(f)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := h.check(); err != nil {
+		return nil, nil, err
+	}
+	served := o.ContextLength
+	if served == 0 {
+		served = h.context
+	}
+	if served < 1 || served > h.context {
+		return nil, nil, fmt.Errorf("context length %d was asked for, wanted 1 to the model's %d", served, h.context)
+	}
+	b := &builder{binder: binder{f: f, h: h, p: &kernels.Program{}, used: map[string]bool{}}, served: served}
+	if err := b.build(); err != nil {
+		return nil, nil, err
+	}
+	if err := b.p.Validate(); err != nil {
+		return nil, nil, err
+	}
+	c := &Config{
+		Architecture: h.desc.name, ContextLength: served, ModelContext: h.context,
+		Vocab: h.vocab, Hidden: h.hidden, FeedForward: h.ffn, Layers: h.layers,
+		Heads: h.heads, KVHeads: h.kvHeads, HeadDim: h.headDim,
+		BOS: h.bos, EOS: h.eos, Pooling: h.pooling,
+		Quantization: quantization(f), Parameters: b.parameters,
+	}
+	for i := range h.windows {
+		c.Windows = append(c.Windows, b.effectiveWindow(i))
+	}
+	return b.p, c, nil
 }

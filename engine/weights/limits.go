@@ -10,13 +10,14 @@ import (
 // Bounds on what a file may state. Each is far above any published model; they
 // keep a hostile file from costing more than its own size.
 const (
-	maxKeys         = 1 << 16   // GGUF key-values
-	maxTensors      = 1 << 17   // per model
+	maxKeys         = 1 << 14   // GGUF key-values
+	maxTensors      = 1 << 16   // per model
 	maxNameBytes    = 1 << 10   // tensor name; GGUF says 64
 	maxKeyBytes     = 1<<16 - 1 // GGUF metadata key, by the specification
 	maxDims         = 4         // GGUF tensor dimensions
 	maxAlignment    = 1 << 20
 	maxShards       = 4096
+	maxIntArray     = 1 << 16     // metadata arrays of integers other than the vocabulary's
 	maxHeaderBytes  = 100_000_000 // safetensors JSON header, as the reference implementation has it
 	maxConfigBytes  = 4 << 20     // config.json and its like
 	maxVocabBytes   = 256 << 20   // tokenizer.json; the largest known are 35 MB

@@ -60,6 +60,9 @@ type Metadata struct {
 // Keys lists all keys in file order.
 func (m *Metadata) Keys() []string { return m.keys }
 
+// Len is the number of elements of an array, 0 for anything else.
+func (m *Metadata) Len(key string) int { return m.values[key].count }
+
 // Has reports whether a key is present.
 func (m *Metadata) Has(key string) bool {
 	_, ok := m.values[key]
@@ -140,6 +143,9 @@ func (m *Metadata) Ints(key string) ([]int64, error) {
 	}
 	if v.typ != typeArray || v.elem == typeString || v.elem == typeFloat32 || v.elem == typeFloat64 {
 		return nil, m.mismatch(key, "array of integers")
+	}
+	if v.count > maxIntArray {
+		return nil, fmt.Errorf("metadata %s has %d elements, more than the %d allowed", key, v.count, maxIntArray)
 	}
 	size := valueTypes[v.elem].size
 	out := make([]int64, v.count)

@@ -31,6 +31,11 @@ func readVocabulary(m *Metadata) (*Vocabulary, error) {
 	if !m.Has(p+"model") && !m.Has(p+"tokens") {
 		return nil, nil
 	}
+	for _, key := range []string{p + "scores", p + "token_type"} {
+		if n, want := m.Len(key), m.Len(p+"tokens"); m.Has(key) && n != want {
+			return nil, fmt.Errorf("metadata %s has %d elements, wanted %d, one a token", key, n, want)
+		}
+	}
 	v := &Vocabulary{}
 	var errs [8]error
 	v.Model, errs[0] = m.String(p+"model", "")
@@ -43,12 +48,6 @@ func readVocabulary(m *Metadata) (*Vocabulary, error) {
 	errs[7] = v.readFlags(m)
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
-	}
-	if n := len(v.Scores); n != 0 && n != len(v.Tokens) {
-		return nil, fmt.Errorf("metadata tokenizer.ggml.scores has %d elements, wanted %d, one a token", n, len(v.Tokens))
-	}
-	if n := len(v.Types); n != 0 && n != len(v.Tokens) {
-		return nil, fmt.Errorf("metadata tokenizer.ggml.token_type has %d elements, wanted %d, one a token", n, len(v.Tokens))
 	}
 	return v, v.readSpecial(m)
 }
@@ -101,12 +100,20 @@ func (v *Vocabulary) readSpecial(m *Metadata) error {
 
 func tokenTypes(m *Metadata) ([]int32, error) {
 	const key = "tokenizer.ggml.token_type"
-	wide, err := m.Ints(key)
-	if err != nil || wide == nil {
-		return nil, err
+	v, ok := m.values[key]
+	if !ok {
+		return nil, nil
 	}
-	types := make([]int32, len(wide))
-	for i, t := range wide {
+	if v.typ != typeArray {
+		return nil, m.mismatch(key, "array of integers")
+	}
+	size := valueTypes[v.elem].size
+	types := make([]int32, v.count)
+	for i := range types {
+		t, ok := decodeInt(v.elem, v.raw[i*size:])
+		if !ok {
+			return nil, m.mismatch(key, "array of integers")
+		}
 		if t < 0 || t > 6 {
 			return nil, fmt.Errorf("metadata %s: element %d is %d, wanted 0 to 6", key, i, t)
 		}
