@@ -191,20 +191,29 @@ func newPairBuilder(index *nameTable, n int) (*pairBuilder, error) {
 	return &pairBuilder{index: index, pairs: newPairTable(n)}, nil
 }
 
-// add takes the next merge in order of rank.
-func (b *pairBuilder) add(left, right string) error {
+// resolve finds the ids of a merge and of what it makes.
+func (b *pairBuilder) resolve(left, right string) (l, r, id int32, err error) {
 	l, okL := b.index.find(left)
 	r, okR := b.index.find(right)
 	b.buf = append(append(b.buf[:0], left...), right...)
-	id, ok := b.index.find(string(b.buf))
-	if !okL || !okR || !ok {
-		missing := string(b.buf)
-		if !okL {
-			missing = left
-		} else if !okR {
-			missing = right
-		}
-		return fmt.Errorf("cannot use merge %d: token %.80q is not in the vocabulary", b.rank, missing)
+	id, ok := b.index.find(view(b.buf))
+	if okL && okR && ok {
+		return l, r, id, nil
+	}
+	missing := string(b.buf)
+	if !okL {
+		missing = left
+	} else if !okR {
+		missing = right
+	}
+	return 0, 0, 0, fmt.Errorf("cannot use merge %d: token %.80q is not in the vocabulary", b.rank, missing)
+}
+
+// add takes the next merge in order of rank.
+func (b *pairBuilder) add(left, right string) error {
+	l, r, id, err := b.resolve(left, right)
+	if err != nil {
+		return err
 	}
 	b.pairs.add(l, r, b.rank, id)
 	b.rank++

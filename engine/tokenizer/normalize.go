@@ -1,10 +1,6 @@
 package tokenizer
 
-import (
-	"strings"
-
-	"golang.org/x/text/unicode/norm"
-)
+import "strings"
 
 // normalizer rewrites the text between added tokens, step by step. first says
 // that the text begins the whole.
@@ -21,15 +17,6 @@ func (n normalizer) apply(s string, first bool) string {
 
 // meta is U+2581, which stands for a space in SentencePiece vocabularies.
 const meta = "\u2581"
-
-func normForm(f norm.Form) normStep {
-	return func(s string, _ bool) string {
-		if f.QuickSpanString(s) == len(s) {
-			return s
-		}
-		return f.String(s)
-	}
-}
 
 func normReplace(old, new string) normStep {
 	return func(s string, _ bool) string { return strings.ReplaceAll(s, old, new) }
