@@ -38,8 +38,13 @@ type Options struct {
 	LegacyFunctions bool
 	// Obfuscate pads stream chunks so that their size tells less of the text.
 	Obfuscate bool
-	// PromptTokenIDs returns the ids of the prompt beside the answer's.
-	PromptTokenIDs bool
+	// HideReasoning leaves the reasoning out of the answer.
+	HideReasoning bool
+	// TokensAsIDs writes tokens in log-probabilities as token_id:N.
+	TokensAsIDs bool
+	// PromptTokens are the ids of each prompt, to be returned beside the answer.
+	// The server fills them in where Sampling.ReturnTokenIDs is set.
+	PromptTokens [][]int32
 	// Created is the time of the answer, the same on every chunk.
 	Created time.Time
 }

@@ -1,0 +1,261 @@
+package openai
+
+import (
+	"encoding/json"
+	"math"
+	"strconv"
+
+	"hearth/engine/infer"
+	"hearth/web/jsonread"
+	"hearth/web/wire"
+)
+
+// decoder collects the fields of one generation request. JSON members come in
+// any order, so what depends on several of them is settled in finish.
+type decoder struct {
+	r *infer.Request
+	o wire.Options
+
+	model          bool
+	maxTokens      int // -1: not given
+	maxCompletion  int
+	topLogprobs    int
+	temperatureSet bool
+
+	formats []string // the fields that set a constraint
+	choice  *jsonread.Value
+	legacy  *jsonread.Value // function_call
+	stream  *jsonread.Value // stream_options
+	effort  *jsonread.Value
+	legacyT bool // functions given
+	tools   bool // tools given
+	allowed []string
+}
+
+func newDecoder(kind infer.Kind) *decoder {
+	d := &decoder{r: infer.NewRequest(), maxTokens: -1, maxCompletion: -1, topLogprobs: -1}
+	d.r.Kind = kind
+	return d
+}
+
+// root parses a body that must be an object.
+func root(body []byte) (jsonread.Value, error) {
+	v, err := jsonread.Parse(body, jsonread.Limits{})
+	if err == nil && v.Kind() != jsonread.Object {
+		err = v.Wrong("an object")
+	}
+	return v, err
+}
+
+// shared takes the fields that chat and completions have in common.
+func (d *decoder) shared(key string, v jsonread.Value) (known bool, err error) {
+	s := &d.r.Sampling
+	switch key {
+	case "model":
+		return true, d.setModel(v)
+	case "temperature":
+		return true, setFloat(&s.Temperature, v, 0, 2)
+	case "top_p":
+		return true, setAbove(&s.TopP, v, 0, 1)
+	case "top_k":
+		return true, setTopK(&s.TopK, v)
+	case "min_p":
+		return true, setFloat(&s.MinP, v, 0, 1)
+	case "frequency_penalty":
+		return true, setFloat(&s.FrequencyPenalty, v, -2, 2)
+	case "presence_penalty":
+		return true, setFloat(&s.PresencePenalty, v, -2, 2)
+	case "repetition_penalty":
+		return true, setAbove(&s.RepetitionPenalty, v, 0, 10)
+	case "n":
+		return true, setInt(&s.N, v, 1, maxN)
+	case "max_tokens":
+		return true, setInt(&d.maxTokens, v, 1, maxTokens)
+	case "max_completion_tokens":
+		return true, setInt(&d.maxCompletion, v, 1, maxTokens)
+	case "n_predict": // llama.cpp's name; -1 is without limit
+		if !v.IsNull() && string(v.Raw()) != "-1" {
+			return true, setInt(&d.maxTokens, v, 1, maxTokens)
+		}
+		return true, nil
+	case "min_tokens":
+		return true, setInt(&s.MinTokens, v, 0, maxTokens)
+	case "seed":
+		return true, setSeed(&s.Seed, v)
+	case "stop":
+		return true, d.setStop(v)
+	case "stop_token_ids":
+		if v.IsNull() {
+			return true, nil
+		}
+		s.StopTokenIDs, err = v.Int32s(maxStopIDs, 0, math.MaxInt32)
+		return true, err
+	case "ignore_eos":
+		return true, setBool(&s.IgnoreEOS, v)
+	case "include_stop_str_in_output":
+		return true, setBool(&s.IncludeStop, v)
+	case "logit_bias":
+		return true, d.setBias(v)
+	case "return_token_ids":
+		return true, setBool(&s.ReturnTokenIDs, v)
+	case "return_tokens_as_token_ids":
+		return true, setBool(&d.o.TokensAsIDs, v)
+	case "cache_salt":
+		if !v.IsNull() && string(v.Raw()) == `""` {
+			return true, v.Wrong("a string that is not empty")
+		}
+		return true, setString(&d.r.CacheSalt, v, maxSalt)
+	case "priority":
+		return true, setInt(&d.r.Priority, v, math.MinInt32, math.MaxInt32)
+	case "stream":
+		return true, setBool(&d.o.Stream, v)
+	case "stream_options":
+		d.stream = &v
+		return true, d.setStreamOptions(v)
+	}
+	if known, err := d.setFormat(key, v); known {
+		return true, err
+	}
+	return side(key, v)
+}
+
+func (d *decoder) setModel(v jsonread.Value) error {
+	m, err := v.Str()
+	if err != nil {
+		return err
+	}
+	if m == "" || len(m) > 512 {
+		return v.Errorf("cannot use model: got %d bytes, wanted a name of 1 to 512", len(m))
+	}
+	d.r.Model, d.model = m, true
+	return nil
+}
+
+// setTopK takes 0 and -1 for off, as vLLM and llama.cpp write it.
+func setTopK(dst *int, v jsonread.Value) error {
+	if err := setInt(dst, v, -1, math.MaxInt32); err != nil {
+		return err
+	}
+	*dst = max(0, *dst)
+	return nil
+}
+
+func setSeed(dst **int64, v jsonread.Value) error {
+	if v.IsNull() {
+		return nil
+	}
+	n, err := v.Int(math.MinInt64, math.MaxInt64)
+	if err == nil {
+		*dst = &n
+	}
+	return err
+}
+
+func (d *decoder) setStop(v jsonread.Value) error {
+	check := func(v jsonread.Value) error {
+		s, err := v.Str()
+		if err != nil {
+			return err
+		}
+		if s == "" || len(s) > maxStopBytes {
+			return v.Errorf("cannot use %s: got %d bytes, wanted a stop string of 1 to %d", v.Path(), len(s), maxStopBytes)
+		}
+		d.r.Sampling.Stop = append(d.r.Sampling.Stop, s)
+		return nil
+	}
+	switch v.Kind() {
+	case jsonread.Null:
+		return nil
+	case jsonread.String:
+		return check(v)
+	case jsonread.Array:
+		return v.Items(maxStops, func(_ int, m jsonread.Value) error { return check(m) })
+	}
+	return v.Wrong("a string or an array of strings")
+}
+
+// setBias reads token ids as member names and biases from -100 to 100.
+func (d *decoder) setBias(v jsonread.Value) error {
+	if v.IsNull() {
+		return nil
+	}
+	bias := map[int32]float64{}
+	err := v.Members(func(key string, m jsonread.Value) error {
+		id, err := strconv.ParseInt(key, 10, 32)
+		if err != nil || id < 0 || key != strconv.FormatInt(id, 10) {
+			return v.Errorf("cannot use logit_bias: got the member %q, wanted token ids as names", jsonread.Shorten(key, 32))
+		}
+		if len(bias) == maxBias {
+			return v.Errorf("cannot use logit_bias: got more than %d members", maxBias)
+		}
+		bias[int32(id)], err = m.Float(-100, 100)
+		return err
+	})
+	if len(bias) > 0 {
+		d.r.Sampling.LogitBias = bias
+	}
+	return err
+}
+
+func (d *decoder) setStreamOptions(v jsonread.Value) error {
+	if v.IsNull() {
+		return nil
+	}
+	return v.Members(func(key string, m jsonread.Value) error {
+		switch key {
+		case "include_usage":
+			return setBool(&d.o.IncludeUsage, m)
+		case "continuous_usage_stats":
+			return setBool(&d.o.ContinuousUsage, m)
+		case "include_obfuscation":
+			return setBool(&d.o.Obfuscate, m)
+		}
+		return m.Unknown()
+	})
+}
+
+// finish settles what several fields decide together.
+func (d *decoder) finish() error {
+	s := &d.r.Sampling
+	if !d.model {
+		return infer.Invalid("model", "cannot route the request: got no model, wanted its name")
+	}
+	if d.maxTokens > 0 && d.maxCompletion > 0 && d.maxTokens != d.maxCompletion {
+		return infer.Invalid("max_completion_tokens", "cannot use max_tokens %d and max_completion_tokens %d: they differ, wanted one of them", d.maxTokens, d.maxCompletion)
+	}
+	if n := max(d.maxTokens, d.maxCompletion); n > 0 {
+		s.MaxTokens = n
+	}
+	if s.MaxTokens > 0 && s.MinTokens > s.MaxTokens {
+		return infer.Invalid("min_tokens", "cannot use min_tokens: got %d, wanted at most max_tokens, which is %d", s.MinTokens, s.MaxTokens)
+	}
+	if d.stream != nil && !d.stream.IsNull() && !d.o.Stream && !d.stream.Empty() {
+		// Only a true option would be lost; clients leave false ones behind.
+		if d.o.IncludeUsage || d.o.ContinuousUsage || d.o.Obfuscate {
+			return infer.Invalid("stream_options", "cannot use stream_options without stream: true")
+		}
+	}
+	if len(d.formats) > 1 {
+		return infer.Invalid(d.formats[1], "cannot use both %s and %s: one answer has one constraint", d.formats[0], d.formats[1])
+	}
+	if n := wire.Choices(d.r); n > maxChoices {
+		return infer.Invalid("n", "cannot make %d choices in one request: wanted at most %d", n, maxChoices)
+	}
+	return nil
+}
+
+// templateArg adds a template variable, once.
+func (d *decoder) templateArg(v jsonread.Value, name string, value json.RawMessage) error {
+	if _, ok := d.r.TemplateArgs[name]; ok {
+		return v.Errorf("cannot use %s: chat_template_kwargs sets %s too", v.Path(), name)
+	}
+	if d.r.TemplateArgs == nil {
+		d.r.TemplateArgs = map[string]json.RawMessage{}
+	}
+	d.r.TemplateArgs[name] = value
+	return nil
+}
+
+func numberAbove(lo, hi float64) string {
+	return "a number above " + strconv.FormatFloat(lo, 'g', -1, 64) + " and up to " + strconv.FormatFloat(hi, 'g', -1, 64)
+}
