@@ -1,0 +1,3 @@
+package chattmpl
+
+func (t *Template) probe() {}
