@@ -2,7 +2,15 @@ package store
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/base32"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
+
+	bolt "go.etcd.io/bbolt"
 
 	"hearth/engine/infer"
 )
@@ -18,7 +26,6 @@ type Limits struct {
 type KeyBudget struct {
 	Period  Period `json:"period"`
 	CapNano int64  `json:"cap_nano"`
-	Zone    string `json:"zone,omitempty"` // IANA name; empty: the tenant's
 }
 
 // Key is an API key without its secret.
@@ -44,33 +51,222 @@ type NewKey struct {
 	Secret string `json:"secret"`
 }
 
-// CreateKey makes a key. Of k are used Tenant, Name, Expires, Models, Limits and
-// Budgets; the rest is set by the store.
-func (s *Store) CreateKey(ctx context.Context, k Key) (NewKey, error) {
-	return NewKey{}, infer.Errorf(infer.CodeUnavailable, "the key store is not open")
+const (
+	keyPrefix   = "hk_"
+	keyIDLen    = 12 // base32 characters: 60 bits, unique by construction and checked
+	secretLen   = 52 // base32 characters of 32 random bytes
+	maxKeys     = 100_000
+	maxKeyList  = 256 // models or budgets of one key
+	maxKeyName  = 200
+	maxKeyGrace = 30 * 24 * time.Hour
+)
+
+var base32lower = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+
+// storedKey is a key as it lies in the file.
+type storedKey struct {
+	Key
+	Hash     []byte    `json:"hash"` // HMAC-SHA256 of the secret under the pepper
+	OldHash  []byte    `json:"old_hash,omitempty"`
+	OldUntil time.Time `json:"old_until,omitzero"` // the secret before the last rotation is good until then
 }
 
-// RotateKey gives a key a new secret. The old one stays valid for grace.
+func keyName(id string) string { return fmt.Sprintf("api key %.32q", id) }
+
+func (k *storedKey) encode() ([]byte, error) {
+	b, err := json.Marshal(k)
+	return seal([]byte(k.ID), b), err
+}
+
+func decodeKey(id, v []byte) (*storedKey, error) {
+	name := keyName(string(id))
+	v, err := unseal(name, id, v)
+	if err != nil {
+		return nil, err
+	}
+	k := &storedKey{}
+	if err := json.Unmarshal(v, k); err != nil {
+		return nil, &DamageError{name, err}
+	}
+	if k.ID != string(id) {
+		return nil, &DamageError{name, fmt.Errorf("it calls itself %.32q", k.ID)}
+	}
+	return k, nil
+}
+
+func loadKeys(tx *bolt.Tx) (map[string]*storedKey, error) {
+	keys := map[string]*storedKey{}
+	err := tx.Bucket(bucketKeys).ForEach(func(id, v []byte) error {
+		k, err := decodeKey(id, v)
+		if err == nil {
+			keys[k.ID] = k
+		}
+		return err
+	})
+	return keys, err
+}
+
+// check refuses what a key cannot be.
+func (k *Key) check() error {
+	if k.Tenant == "" || len(k.Tenant) > maxKeyName || !plain(k.Tenant, maxKeyName) {
+		return infer.Invalid("tenant", "cannot give a key to tenant %.64q: want 1 to %d printable ASCII characters", k.Tenant, maxKeyName)
+	}
+	if clip(k.Name, maxKeyName) != k.Name {
+		return infer.Invalid("name", "cannot name a key so: want at most %d bytes of UTF-8", maxKeyName)
+	}
+	if len(k.Models) > maxKeyList || slices.ContainsFunc(k.Models, func(m string) bool { return m == "" || clip(m, maxString) != m }) {
+		return infer.Invalid("models", "cannot allow these models: want at most %d non-empty names", maxKeyList)
+	}
+	if l := k.Limits; l.RequestsPerMinute < 0 || l.TokensPerMinute < 0 || l.Concurrency < 0 {
+		return infer.Invalid("limits", "cannot set a negative limit")
+	}
+	if len(k.Budgets) > maxPostings/2 {
+		return infer.Invalid("budgets", "cannot set %d budgets: want at most %d", len(k.Budgets), maxPostings/2)
+	}
+	for i, b := range k.Budgets {
+		if b.CapNano < 0 || b.Period != Day && b.Period != Month && b.Period != Total {
+			return infer.Invalid("budgets", "cannot set a budget of period %.16q and cap %d: want day, month or total and a cap of at least 0", b.Period, b.CapNano)
+		}
+		if slices.ContainsFunc(k.Budgets[:i], func(o KeyBudget) bool { return o.Period == b.Period }) {
+			return infer.Invalid("budgets", "cannot set two budgets of period %s", b.Period)
+		}
+	}
+	k.Expires = stamp(k.Expires)
+	return nil
+}
+
+// newSecret makes the random part of a credential.
+func newSecret() string {
+	b := make([]byte, 32)
+	rand.Read(b)
+	return base32lower.EncodeToString(b)
+}
+
+// CreateKey makes a key. Of k are used Tenant, Name, Expires, Disabled, Models,
+// Limits and Budgets; the rest is set by the store.
+func (s *Store) CreateKey(ctx context.Context, k Key) (NewKey, error) {
+	if err := k.check(); err != nil {
+		return NewKey{}, err
+	}
+	secret := newSecret()
+	stored := &storedKey{Key: Key{Tenant: k.Tenant, Name: k.Name, Created: stamp(s.now().Truncate(time.Second)), Expires: k.Expires,
+		Disabled: k.Disabled, Models: slices.Clone(k.Models), Limits: k.Limits, Budgets: slices.Clone(k.Budgets)}}
+	err := s.changeKey(ctx, func(w *writer) (*storedKey, error) {
+		b := w.tx.Bucket(bucketKeys)
+		if s.keys.len() >= maxKeys {
+			return nil, infer.Errorf(infer.CodeConflict, "cannot create another key: there are %d", maxKeys)
+		}
+		for stored.ID == "" || b.Get([]byte(stored.ID)) != nil {
+			stored.ID = strings.ToLower(rand.Text())[:keyIDLen]
+		}
+		stored.Hash = s.keys.hash(stored.ID, secret)
+		return stored, nil
+	})
+	return NewKey{stored.Key, keyPrefix + stored.ID + "_" + secret}, err
+}
+
+// RotateKey gives a key a new secret. The old one stays valid for grace, at
+// most 30 days.
 func (s *Store) RotateKey(ctx context.Context, id string, grace time.Duration) (NewKey, error) {
-	return NewKey{}, infer.Errorf(infer.CodeUnavailable, "the key store is not open")
+	if grace < 0 || grace > maxKeyGrace {
+		return NewKey{}, infer.Invalid("grace", "cannot keep the old secret for %v: want 0 to %v", grace, maxKeyGrace)
+	}
+	secret := newSecret()
+	k, err := s.editKey(ctx, id, func(k *storedKey) error {
+		if !k.Revoked.IsZero() {
+			return infer.Errorf(infer.CodeConflict, "cannot rotate key %s: it is revoked", id)
+		}
+		k.OldHash, k.OldUntil = nil, time.Time{}
+		if grace > 0 {
+			k.OldHash, k.OldUntil = k.Hash, stamp(s.now().Add(grace))
+		}
+		k.Hash = s.keys.hash(id, secret)
+		k.Rotated = stamp(s.now().Truncate(time.Second))
+		return nil
+	})
+	if err != nil {
+		return NewKey{}, err
+	}
+	return NewKey{k, keyPrefix + id + "_" + secret}, nil
 }
 
 // UpdateKey changes a key's Name, Expires, Disabled, Models, Limits and Budgets
 // to those of k, found by k.ID.
 func (s *Store) UpdateKey(ctx context.Context, k Key) (Key, error) {
-	return Key{}, infer.Errorf(infer.CodeUnavailable, "the key store is not open")
+	return s.editKey(ctx, k.ID, func(old *storedKey) error {
+		k.Tenant = old.Tenant
+		if err := k.check(); err != nil {
+			return err
+		}
+		old.Name, old.Expires, old.Disabled = k.Name, k.Expires, k.Disabled
+		old.Models, old.Limits, old.Budgets = slices.Clone(k.Models), k.Limits, slices.Clone(k.Budgets)
+		return nil
+	})
 }
 
-// RevokeKey disables a key for good. It stays listed, for the ledger's sake.
+// RevokeKey disables a key for good and forgets its hashes. It stays listed,
+// for the ledger's sake.
 func (s *Store) RevokeKey(ctx context.Context, id string) (Key, error) {
-	return Key{}, infer.Errorf(infer.CodeUnavailable, "the key store is not open")
+	return s.editKey(ctx, id, func(k *storedKey) error {
+		if k.Revoked.IsZero() {
+			k.Revoked = stamp(s.now().Truncate(time.Second))
+		}
+		k.Disabled, k.Hash, k.OldHash = true, nil, nil
+		return nil
+	})
+}
+
+// editKey changes a stored key in one transaction.
+func (s *Store) editKey(ctx context.Context, id string, edit func(*storedKey) error) (Key, error) {
+	var out Key
+	err := s.changeKey(ctx, func(w *writer) (*storedKey, error) {
+		v := w.tx.Bucket(bucketKeys).Get([]byte(clip(id, maxString)))
+		if v == nil || id == "" {
+			return nil, infer.Errorf(infer.CodeNotFound, "there is no key %.32q", id)
+		}
+		k, err := decodeKey([]byte(id), v)
+		if err != nil {
+			return nil, readError(err)
+		}
+		if err := edit(k); err != nil {
+			return nil, err
+		}
+		out = k.Key
+		return k, nil
+	})
+	return out, err
+}
+
+// changeKey writes the key that make gives, and publishes it to Verify after
+// the commit.
+func (s *Store) changeKey(ctx context.Context, change func(w *writer) (*storedKey, error)) error {
+	var k *storedKey
+	o := newOp(opOther, func(w *writer) (err error) {
+		if k, err = change(w); err != nil {
+			return err
+		}
+		data, err := k.encode()
+		if err != nil {
+			return infer.AsError(err)
+		}
+		w.mark(w.tx.Bucket(bucketKeys).Put([]byte(k.ID), data))
+		return nil
+	})
+	o.published = func() { s.keys.set(k) }
+	return s.do(ctx, o)
 }
 
 // Keys lists all keys, ordered by creation.
-func (s *Store) Keys(ctx context.Context) ([]Key, error) { return nil, errClosed }
-
-// Verify finds the key of a credential: the public id finds the record, the
-// keyed hash of the whole is compared in constant time, also when there is no
-// such id. It is false for anything but a live key's present secret; nothing
-// tells why. It touches no disk.
-func (s *Store) Verify(credential string) (Key, bool) { return Key{}, false }
+func (s *Store) Keys(ctx context.Context) ([]Key, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, readError(err)
+	}
+	keys := s.keys.list()
+	slices.SortFunc(keys, func(a, b Key) int {
+		if c := a.Created.Compare(b.Created); c != 0 {
+			return c
+		}
+		return strings.Compare(a.ID, b.ID)
+	})
+	return keys, nil
+}

@@ -2,9 +2,15 @@ package store
 
 import (
 	"context"
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"io"
 	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"hearth/engine/infer"
 )
 
 // Filter selects rows. Zero fields select everything. Rows come newest first
@@ -30,21 +36,202 @@ type Page struct {
 	Next uint64 `json:"next,omitempty"`
 }
 
-var errClosed = errors.New("the store is closed")
+// maxScan is how many records one List or one step of Export looks at, so that
+// no read transaction stays open for long.
+const maxScan = 20_000
 
-// List gives one page of rows, those of running requests included.
-func (s *Store) List(ctx context.Context, f Filter) (Page, error) { return Page{}, errClosed }
+func (f *Filter) match(r *Row) bool {
+	return (f.Since.IsZero() || !r.Started.Before(f.Since)) &&
+		(f.Until.IsZero() || r.Started.Before(f.Until)) &&
+		(f.Tenant == "" || r.Tenant == f.Tenant) &&
+		(f.KeyID == "" || r.KeyID == f.KeyID) &&
+		(f.Model == "" || r.Model == f.Model) &&
+		(f.Outcome == "" || r.Outcome == f.Outcome)
+}
 
-// Show gives the row of one request and every ledger record about it. The error
-// is CodeNotFound if there is none.
-func (s *Store) Show(ctx context.Context, requestID string) (Detail, error) {
-	return Detail{}, errClosed
+// List gives one page of rows, those of running requests included. A damaged
+// record ends it with an error that names the record.
+func (s *Store) List(ctx context.Context, f Filter) (Page, error) {
+	if f.Limit < 0 || f.Limit > 1000 {
+		return Page{}, infer.Invalid("limit", "cannot list %d rows at once: want 1 to 1000", f.Limit)
+	}
+	if f.Outcome != "" {
+		if _, ok := outcomeCode(f.Outcome); !ok {
+			return Page{}, infer.Invalid("outcome", "cannot list outcome %.32q: there is none of that name", f.Outcome)
+		}
+	}
+	limit := f.Limit
+	if limit == 0 {
+		limit = 100
+	}
+	p := Page{Rows: []Row{}}
+	err := s.view(ctx, func(tx *bolt.Tx) error {
+		c := tx.Bucket(bucketLedger).Cursor()
+		k, v := c.Last()
+		if f.Cursor != 0 {
+			c.Seek(be64(f.Cursor)) // the first not yet seen is just before
+			k, v = c.Prev()
+		}
+		for n := 0; k != nil; k, v = c.Prev() {
+			row, err := rowAt(tx, k, v)
+			if err != nil {
+				return err
+			}
+			if n++; row != nil && f.match(row) {
+				p.Rows = append(p.Rows, *row)
+			}
+			if len(p.Rows) == limit || n == maxScan {
+				if p.Next = binary.BigEndian.Uint64(k); p.Next <= 1 {
+					p.Next = 0
+				}
+				return nil
+			}
+		}
+		return nil
+	})
+	return p, readError(err)
+}
+
+// rowAt gives the row that the record stands for: a whole one, or the opening
+// of a request that still runs. The same request has no other.
+func rowAt(tx *bolt.Tx, k, v []byte) (*Row, error) {
+	if len(k) != 8 {
+		return nil, &DamageError{"the ledger", errors.New("it has a key that is no sequence number")}
+	}
+	r, err := parseRecord(binary.BigEndian.Uint64(k), v)
+	if err != nil {
+		return nil, err
+	}
+	if r.Kind == KindHold && tx.Bucket(bucketOpen).Get([]byte(r.RequestID)) == nil {
+		return nil, nil
+	}
+	return r.Row, nil
+}
+
+// readError turns what reading met into an *infer.Error.
+func readError(err error) error {
+	var d *DamageError
+	var e *infer.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &e):
+		return e
+	case errors.As(err, &d):
+		return &infer.Error{Code: infer.CodeInternal, Message: d.What + " is damaged: run a check, and restore a backup", Cause: err}
+	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
+		return &infer.Error{Code: infer.CodeTimeout, Message: "the request ended before the answer was read", Cause: err}
+	}
+	return &infer.Error{Code: infer.CodeUnavailable, Message: "the database cannot be read", Cause: err}
 }
 
 // Detail is all that the ledger knows of one request.
 type Detail struct {
 	Row     Row      `json:"row"`
 	Records []Record `json:"records"`
+}
+
+// Show gives the row of one request and every ledger record about it. The error
+// is CodeNotFound if there is none.
+func (s *Store) Show(ctx context.Context, requestID string) (Detail, error) {
+	var d Detail
+	err := s.view(ctx, func(tx *bolt.Tx) (err error) {
+		d, err = detail(tx, requestID)
+		return err
+	})
+	return d, readError(err)
+}
+
+func detail(tx *bolt.Tx, id string) (Detail, error) {
+	var d Detail
+	v := tx.Bucket(bucketRequests).Get([]byte(id))
+	if v == nil {
+		return d, infer.Errorf(infer.CodeNotFound, "the ledger has no request %.64q", id)
+	}
+	if len(v) != 16 {
+		return d, &DamageError{"the index entry of request " + clip(id, maxRequestID), errShort}
+	}
+	first, end := binary.BigEndian.Uint64(v), binary.BigEndian.Uint64(v[8:])
+	base, _, err := decodePoint("the base of the ledger", tx.Bucket(bucketMeta).Get(metaBase))
+	if err != nil {
+		return d, err
+	}
+	seqs := []uint64{first, end, end + 1} // an overdraft follows its settle
+	if end == 0 {
+		seqs = seqs[:1]
+	} else if end == first {
+		seqs = seqs[1:2]
+	}
+	for i, seq := range seqs {
+		if seq <= base {
+			continue // dropped by a compaction; the end has it all
+		}
+		if i == 2 && tx.Bucket(bucketLedger).Get(be64(seq)) == nil {
+			break
+		}
+		r, _, err := readRecord(tx, seq)
+		if err != nil {
+			return d, err
+		}
+		if i == 2 && (r.Kind != KindOverdraft || r.RequestID != id) {
+			break
+		}
+		if r.RequestID != id {
+			return d, &DamageError{recordName(seq), errors.New("the index says that it belongs to another request")}
+		}
+		d.Records = append(d.Records, *r)
+		if r.Row != nil {
+			d.Row = *r.Row
+		}
+	}
+	return d, nil
+}
+
+// rowOf is the present row of a request.
+func (s *Store) rowOf(id string) (Row, error) {
+	d, err := s.Show(context.Background(), id)
+	return d.Row, err
+}
+
+// Balance gives the position of one budget window; all zero if never used.
+func (s *Store) Balance(budget, window string) (Balance, error) {
+	key := balanceKey(budget, window)
+	out := Balance{Budget: budget, Window: window}
+	err := s.view(context.Background(), func(tx *bolt.Tx) error {
+		v := tx.Bucket(bucketBalances).Get([]byte(key))
+		if v == nil {
+			return nil
+		}
+		b, err := decodeBalance(key, v)
+		out.SpentNano, out.HeldNano, out.OverdraftNano = b.spent, b.held, b.overdraft
+		return err
+	})
+	return out, readError(err)
+}
+
+// Balances lists the positions of all windows of the budgets whose id begins
+// with prefix, at most limit (0: 1000), after the given budget and window.
+func (s *Store) Balances(ctx context.Context, prefix string, limit int) ([]Balance, error) {
+	if limit <= 0 {
+		limit = 1000
+	}
+	out := []Balance{}
+	err := s.view(ctx, func(tx *bolt.Tx) error {
+		c := tx.Bucket(bucketBalances).Cursor()
+		for k, v := c.Seek([]byte(prefix)); k != nil && len(out) < limit; k, v = c.Next() {
+			if len(k) < len(prefix) || string(k[:len(prefix)]) != prefix {
+				break
+			}
+			b, err := decodeBalance(string(k), v)
+			if err != nil {
+				return err
+			}
+			budget, window, _ := cutBalanceKey(string(k))
+			out = append(out, Balance{budget, window, b.spent, b.held, b.overdraft})
+		}
+		return nil
+	})
+	return out, readError(err)
 }
 
 // Format of an export.
@@ -57,7 +244,56 @@ const (
 
 // Export streams the rows that f selects, oldest first, ignoring Limit and
 // Cursor, and returns their number. It holds no transaction open while it
-// writes, so that a slow reader pins nothing.
+// writes, so that a slow reader pins nothing. Requests that still run are left
+// out: a later export has them.
 func (s *Store) Export(ctx context.Context, w io.Writer, format Format, f Filter) (int, error) {
-	return 0, errClosed
+	e, err := newExporter(w, format)
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	for next := uint64(0); ; {
+		rows, more, err := s.exportStep(ctx, next, &f)
+		if err != nil {
+			return n, readError(err)
+		}
+		for i := range rows {
+			if err := e.row(&rows[i]); err != nil {
+				return n, infer.AsError(err)
+			}
+			n++
+		}
+		if more == 0 {
+			if err := e.flush(); err != nil {
+				return n, infer.AsError(err)
+			}
+			return n, nil
+		}
+		next = more
+	}
 }
+
+// exportStep collects rows from the record `from` on.
+func (s *Store) exportStep(ctx context.Context, from uint64, f *Filter) (rows []Row, next uint64, err error) {
+	err = s.view(ctx, func(tx *bolt.Tx) error {
+		c := tx.Bucket(bucketLedger).Cursor()
+		n := 0
+		for k, v := c.Seek(be64(from)); k != nil; k, v = c.Next() {
+			if n++; n > maxScan || len(rows) == 1000 {
+				next = binary.BigEndian.Uint64(pad8(k))
+				return nil
+			}
+			row, err := rowAt(tx, k, v)
+			if err != nil {
+				return err
+			}
+			if row != nil && row.Outcome != OutcomeOpen && f.match(row) {
+				rows = append(rows, *row)
+			}
+		}
+		return nil
+	})
+	return rows, next, err
+}
+
+func hexHash(h [32]byte) string { return hex.EncodeToString(h[:]) }

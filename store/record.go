@@ -1,18 +1,53 @@
 package store
 
-import "time"
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+)
 
 // Kind of a ledger record.
 type Kind uint8
 
 const (
 	KindHold      Kind = 1 // held += amount
-	KindSettle    Kind = 2 // held -= amount, spent += charge
+	KindSettle    Kind = 2 // held -= amount, spent += charge up to the amount
 	KindRelease   Kind = 3 // held -= amount
 	KindExpire    Kind = 4 // held -= amount, spent += amount
-	KindOverdraft Kind = 5 // spent += excess over the hold
+	KindOverdraft Kind = 5 // spent += charge beyond the amount
 	KindNote      Kind = 6 // a row without a hold
 )
+
+var kindNames = [...]string{KindHold: "hold", KindSettle: "settle", KindRelease: "release",
+	KindExpire: "expire", KindOverdraft: "overdraft", KindNote: "note"}
+
+func (k Kind) valid() bool { return k >= KindHold && k <= KindNote }
+
+// ends says that a record of this kind ends a hold.
+func (k Kind) ends() bool { return k == KindSettle || k == KindRelease || k == KindExpire }
+
+func (k Kind) String() string {
+	if !k.valid() {
+		return fmt.Sprintf("kind %d", uint8(k))
+	}
+	return kindNames[k]
+}
+
+// MarshalText makes kinds words in JSON.
+func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// UnmarshalText is the inverse of MarshalText.
+func (k *Kind) UnmarshalText(b []byte) error {
+	for i := KindHold; i <= KindNote; i++ {
+		if kindNames[i] == string(b) {
+			*k = i
+			return nil
+		}
+	}
+	return fmt.Errorf("cannot read record kind %q", b)
+}
 
 // Posting is the effect of a record on one budget window, in nano-USD.
 type Posting struct {
@@ -32,4 +67,130 @@ type Record struct {
 	RequestID string    `json:"request_id"`
 	Postings  []Posting `json:"postings,omitempty"`
 	Row       *Row      `json:"row,omitempty"` // opening half in a hold, whole at the end, nil in an overdraft
+}
+
+// Layout of a record, little endian:
+//
+//	0   1  layout version
+//	1   1  kind
+//	2   2  zero
+//	4   4  n, the length of the payload
+//	8   8  seq
+//	16  8  at, Unix nanoseconds
+//	24  32 prev
+//	56  n  payload
+//	56+n 4 CRC-32C of all before it
+//
+// The hash that the next record carries is SHA-256 over all of these bytes.
+const (
+	recordLayout  = 1
+	recordHeader  = 56
+	recordTrailer = 4
+	maxPayload    = 1 << 20
+)
+
+// DamageError names a stored item that does not match its checksum or its
+// place. Nothing in it is used.
+type DamageError struct {
+	What string // "ledger record 17", "balance tenant/a/day 2026-01-01"
+	Why  error
+}
+
+func (e *DamageError) Error() string { return e.What + " is damaged: " + e.Why.Error() }
+func (e *DamageError) Unwrap() error { return e.Why }
+
+// appendRecord encodes r. It panics on a record that its own decoder would
+// refuse: the callers check before.
+func appendRecord(b []byte, r *Record) []byte {
+	start := len(b)
+	b = append(b, recordLayout, byte(r.Kind), 0, 0, 0, 0, 0, 0)
+	b = binary.LittleEndian.AppendUint64(b, r.Seq)
+	b = binary.LittleEndian.AppendUint64(b, uint64(r.At.UnixNano()))
+	b = append(b, r.Prev[:]...)
+	b = appendPayload(b, r)
+	n := len(b) - start - recordHeader
+	if n > maxPayload || !r.Kind.valid() {
+		panic(fmt.Sprintf("BUG: a %s record with %d bytes of payload", r.Kind, n))
+	}
+	binary.LittleEndian.PutUint32(b[start+4:], uint32(n))
+	return binary.LittleEndian.AppendUint32(b, checksum(b[start:]))
+}
+
+// decodeRecord reads one whole record and checks everything that can be checked
+// without its neighbours.
+func decodeRecord(b []byte) (*Record, error) {
+	if len(b) < recordHeader+recordTrailer {
+		return nil, errShort
+	}
+	body, sum := b[:len(b)-recordTrailer], binary.LittleEndian.Uint32(b[len(b)-recordTrailer:])
+	if got := checksum(body); got != sum {
+		return nil, fmt.Errorf("checksum is %08x, want %08x", got, sum)
+	}
+	if b[0] != recordLayout {
+		return nil, fmt.Errorf("layout is %d, want %d", b[0], recordLayout)
+	}
+	if n := binary.LittleEndian.Uint32(b[4:]); uint64(n) != uint64(len(body)-recordHeader) {
+		return nil, fmt.Errorf("payload length is %d, want %d", n, len(body)-recordHeader)
+	}
+	if b[2] != 0 || b[3] != 0 {
+		return nil, errors.New("reserved bytes are not zero")
+	}
+	r := &Record{
+		Kind: Kind(b[1]),
+		Seq:  binary.LittleEndian.Uint64(b[8:]),
+		At:   time.Unix(0, int64(binary.LittleEndian.Uint64(b[16:]))).UTC(),
+		Prev: [32]byte(b[24:56]),
+	}
+	if !r.Kind.valid() {
+		return nil, fmt.Errorf("unknown %s", r.Kind)
+	}
+	if err := decodePayload(body[recordHeader:], r); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func recordHash(b []byte) [32]byte { return sha256.Sum256(b) }
+
+func appendPayload(b []byte, r *Record) []byte {
+	b = appendString(b, r.RequestID)
+	b = binary.AppendUvarint(b, uint64(len(r.Postings)))
+	for _, p := range r.Postings {
+		b = appendString(b, p.Budget)
+		b = appendString(b, p.Window)
+		b = binary.AppendVarint(b, p.CapNano)
+		b = binary.AppendVarint(b, p.HeldNano)
+		b = binary.AppendVarint(b, p.SpentNano)
+	}
+	b = appendBool(b, r.Row != nil)
+	if r.Row != nil {
+		b = appendRow(b, r.Row)
+	}
+	return b
+}
+
+func decodePayload(b []byte, r *Record) error {
+	d := &decoder{b: b}
+	r.RequestID = d.string()
+	if d.err == nil && (r.RequestID == "" || len(r.RequestID) > maxRequestID) {
+		d.fail("request id has %d bytes, want 1 to %d", len(r.RequestID), maxRequestID)
+	}
+	if n := d.count(maxPostings); n > 0 {
+		r.Postings = make([]Posting, n)
+		for i := range r.Postings {
+			r.Postings[i] = Posting{d.string(), d.string(), d.varint(), d.varint(), d.varint()}
+		}
+	}
+	if hasRow := d.bool(); hasRow == (r.Kind == KindOverdraft) && d.err == nil {
+		d.fail("a %s record with row = %t", r.Kind, hasRow)
+	} else if hasRow {
+		r.Row = decodeRow(d)
+		r.Row.RequestID = r.RequestID
+		r.Row.Seq = r.Seq
+		r.Row.Budgets = r.Postings
+		if r.Kind == KindHold {
+			r.Row.HoldSeq = r.Seq
+		}
+	}
+	return d.end()
 }

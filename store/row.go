@@ -95,10 +95,10 @@ type Result struct {
 	Usage     Usage         `json:"usage"`
 	TTFT      time.Duration `json:"ttft_ns"` // from Started to the first token; 0: none was made
 	Ended     time.Time     `json:"ended,omitzero"`
-	// Contract and Price replace those of the opening where they are set: a
-	// route may have been served by another candidate than the first.
-	Contract string `json:"-"`
-	Price    *Price `json:"-"`
+	// ServedContract and ServedPrice replace those of the opening where they
+	// are set: another candidate than the first may have served the request.
+	ServedContract string `json:"-"`
+	ServedPrice    *Price `json:"-"`
 }
 
 // Row is one logical request. It holds no prompt, no completion and no secret.

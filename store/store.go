@@ -2,14 +2,18 @@ package store
 
 import (
 	"context"
-	"io"
+	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
-)
 
-// Schema is the version of the file layout that this build writes. A file of a
-// newer schema is refused; one of an older schema is migrated by Open.
-const Schema = 1
+	bolt "go.etcd.io/bbolt"
+
+	"hearth/engine/infer"
+)
 
 // Options of Open. The zero value is usable.
 type Options struct {
@@ -24,6 +28,12 @@ type Options struct {
 	// disk is full the file is removed, so that running requests can settle,
 	// while new holds are refused. 0 means 16 MiB, negative none.
 	BallastBytes int64
+
+	// fault, if set, is called at named points of a commit; an error there is
+	// taken as the commit's. For tests.
+	fault func(point string) error
+	// migrations replaces the package's own. For tests.
+	migrations []migration
 }
 
 // Recovery says what Open found left over from an earlier life.
@@ -33,40 +43,225 @@ type Recovery struct {
 	Clean    bool   `json:"clean"`    // the last life closed the store
 	Orphans  int    `json:"orphans"`  // open holds settled in full, flagged unknown
 	Nano     int64  `json:"nano"`     // what they were charged
-	Head     string `json:"head"`
+	Head     string `json:"head"`     // of the chain, before the orphans' ends
 	Seq      uint64 `json:"seq"`
 }
 
 // Store is an open database. It is safe for concurrent use and must be closed.
 // Only one process can have it open; others go through it.
-type Store struct{}
+type Store struct {
+	path string
+	opts Options
+	lock *fileLock
+	now  func() time.Time
+	log  *slog.Logger
+
+	// file guards db: readers hold it for the length of a read transaction,
+	// the committer takes it whole to open the file anew. Taken before mu.
+	file sync.RWMutex
+	db   *bolt.DB
+
+	ops  chan *op      // to the committer
+	quit chan struct{} // closed by Close
+	done chan struct{} // closed by the committer when it has ended
+	// closing guards quit against senders: an operation is either queued before
+	// quit closes, and answered, or refused.
+	closing sync.RWMutex
+	closed  bool
+
+	// mu guards led and stats. Only the committer changes led.
+	mu    sync.Mutex
+	led   ledger
+	stats Stats
+	doubt []*op // ends that could not be written, for Reopen; committer only
+
+	failure  atomic.Pointer[infer.Error] // why no new work is taken
+	full     atomic.Bool                 // the disk is full; ends only
+	ballast  bool                        // the ballast file exists; committer only
+	recovery Recovery
+	keys     keyring
+	checked  atomic.Uint64
+}
+
+var (
+	errClosed = infer.Errorf(infer.CodeUnavailable, "the database is closed")
+	errFull   = infer.Errorf(infer.CodeUnavailable, "the disk of the database is full: no new paid work is taken")
+)
 
 // Open opens the database at path, or creates it: under a temporary name,
 // synced, renamed, the folder synced. Every hold left open by an earlier life
 // is settled in full and flagged OutcomeUnknown before Open returns. Errors say
 // what to do: another process holds the file, a newer schema, a damaged file.
-func Open(path string, o Options) (*Store, error) { return nil, errClosed }
+func Open(path string, o Options) (*Store, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.LockTimeout == 0 {
+		o.LockTimeout = time.Second
+	}
+	if o.BallastBytes == 0 {
+		o.BallastBytes = 16 << 20
+	}
+	if o.migrations == nil {
+		o.migrations = migrations
+	}
+	s := &Store{path: path, opts: o, now: o.Now, log: o.Log,
+		ops: make(chan *op, maxQueue), quit: make(chan struct{}), done: make(chan struct{})}
+	var err error
+	if s.lock, err = lockFile(path+".lock", o.LockTimeout); err != nil {
+		return nil, err
+	}
+	if err := s.open(); err != nil {
+		if s.db != nil {
+			s.db.Close()
+		}
+		s.lock.unlock()
+		return nil, err
+	}
+	go s.commitLoop()
+	return s, nil
+}
+
+// open does the work of Open under the lock.
+func (s *Store) open() (err error) {
+	if s.recovery, err = prepare(s.path, s.opts); err != nil {
+		return err
+	}
+	if s.db, err = openFile(s.path); err != nil {
+		return err
+	}
+	clean := false
+	err = guard(func() error {
+		return s.db.View(func(tx *bolt.Tx) error {
+			clean = tx.Bucket(bucketMeta).Get(metaClean) != nil
+			return s.load(tx)
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("cannot read %s: %w", s.path, err)
+	}
+	s.recovery.Clean = clean || s.recovery.Created
+	s.recovery.Seq, s.recovery.Head = s.led.seq, hexHash(s.led.head)
+	s.makeBallast()
+	return s.settleOrphans()
+}
+
+// load reads into memory what the committer decides by.
+func (s *Store) load(tx *bolt.Tx) error {
+	led, err := loadLedger(tx)
+	if err != nil {
+		return err
+	}
+	keys, err := loadKeys(tx)
+	if err != nil {
+		return err
+	}
+	pepper, err := unseal("the secret of the key hashes", metaPepper, tx.Bucket(bucketMeta).Get(metaPepper))
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.led = *led
+	s.mu.Unlock()
+	s.keys.replace(slices.Clone(pepper), keys)
+	return nil
+}
+
+// settleOrphans ends every hold that an earlier life left open and marks the
+// file as in use. It runs before the committer does, in its place.
+func (s *Store) settleOrphans() error {
+	var group []*op
+	for _, id := range s.led.openIDs() {
+		group = append(group, s.endOp(KindSettle, id, Result{Outcome: OutcomeUnknown, ErrorCode: "process_died"}))
+	}
+	group = append(group, &op{put: func(w *writer) error { return w.tx.Bucket(bucketMeta).Delete(metaClean) }})
+	for len(group) > 0 {
+		n := min(len(group), maxGroup)
+		if err := s.commit(group[:n]); err != nil {
+			return fmt.Errorf("cannot settle what the last run left open: %w", err)
+		}
+		for _, o := range group[:n] {
+			if o.err != nil {
+				return fmt.Errorf("cannot settle what the last run left open: %w", o.err)
+			}
+			if o.kind == opEnd {
+				s.recovery.Orphans++
+				s.recovery.Nano += o.row.ChargeNano
+			}
+		}
+		group = group[n:]
+	}
+	if n := s.recovery.Orphans; n > 0 {
+		s.log.Warn("settled holds left open by the last run", "holds", n, "nano_usd", s.recovery.Nano)
+	}
+	return nil
+}
 
 // Recovery tells what Open found.
-func (s *Store) Recovery() Recovery { return Recovery{} }
-
-// Reopen leaves the failed state: it reads the file anew, learns which of the
-// operations in doubt were written, and completes or undoes them by request id.
-func (s *Store) Reopen() error { return errClosed }
+func (s *Store) Recovery() Recovery { return s.recovery }
 
 // Close waits for what is being written, and closes the file. Holds still open
 // become orphans of the next Open.
-func (s *Store) Close() error { return nil }
+func (s *Store) Close() error {
+	s.closing.Lock()
+	if s.closed {
+		s.closing.Unlock()
+		return nil
+	}
+	s.closed = true
+	close(s.quit)
+	s.closing.Unlock()
+	<-s.done
+	s.file.Lock()
+	defer s.file.Unlock()
+	err := errors.Join(s.closeDB(), s.lock.unlock())
+	return err
+}
+
+// closeDB closes the database; call with file held.
+func (s *Store) closeDB() error {
+	if s.db == nil {
+		return nil
+	}
+	db := s.db
+	s.db = nil
+	return guard(db.Close)
+}
 
 // Err is why the store takes no new work: nil, or an *infer.Error of
 // CodeUnavailable.
-func (s *Store) Err() error { return errClosed }
+func (s *Store) Err() error {
+	if e := s.failure.Load(); e != nil {
+		return e
+	}
+	if s.full.Load() {
+		return errFull
+	}
+	return nil
+}
+
+// view runs f in a read transaction.
+func (s *Store) view(ctx context.Context, f func(tx *bolt.Tx) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.file.RLock()
+	defer s.file.RUnlock()
+	if s.db == nil {
+		return errClosed
+	}
+	db := s.db
+	return guard(func() error { return db.View(f) })
+}
 
 // Stats is a snapshot for telemetry.
 type Stats struct {
 	Seq         uint64        `json:"seq"` // last ledger record
 	OpenHolds   int           `json:"open_holds"`
-	HeldNano    int64         `json:"held_nano"`
+	HeldNano    int64         `json:"held_nano"` // sum of the open holds
 	Commits     uint64        `json:"commits"`
 	Ops         uint64        `json:"ops"` // operations in those commits
 	MaxGroup    int           `json:"max_group"`
@@ -77,21 +272,20 @@ type Stats struct {
 	Failed      bool          `json:"failed"`
 	Full        bool          `json:"full"`
 	Reason      string        `json:"reason,omitempty"`
-	LastChecked uint64        `json:"last_checked"` // sequence of the last Check without fault
+	LastChecked uint64        `json:"last_checked"` // position of the last Check without fault
 }
 
 // Stats gives counters and gauges.
-func (s *Store) Stats() Stats { return Stats{} }
-
-// BackupInfo identifies a backup.
-type BackupInfo struct {
-	Bytes int64     `json:"bytes"`
-	Seq   uint64    `json:"seq"`
-	Head  string    `json:"head"`
-	At    time.Time `json:"at"`
-}
-
-// Backup writes a consistent copy of the whole file to w while serving.
-func (s *Store) Backup(ctx context.Context, w io.Writer) (BackupInfo, error) {
-	return BackupInfo{}, errClosed
+func (s *Store) Stats() Stats {
+	s.mu.Lock()
+	st := s.stats
+	st.Seq, st.OpenHolds, st.HeldNano = s.led.seq, len(s.led.open), s.led.heldNano
+	s.mu.Unlock()
+	st.Queued = len(s.ops)
+	st.Failed, st.Full = s.failure.Load() != nil, s.full.Load()
+	if err := s.Err(); err != nil {
+		st.Reason = err.Error()
+	}
+	st.LastChecked = s.checked.Load()
+	return st
 }

@@ -1,0 +1,424 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"hearth/engine/infer"
+)
+
+const (
+	maxQueue = 4096 // operations waiting; more wait in their callers
+	maxGroup = 1024 // operations in one transaction
+)
+
+// opKind says what must be done with an operation whose commit failed.
+type opKind uint8
+
+const (
+	opOther   opKind = iota // its caller is told that the outcome is unknown
+	opHold                  // undone if it was written
+	opEnd                   // done again if it was not written
+	opControl               // runs between transactions, outside of any
+)
+
+// op is one operation for the committer.
+type op struct {
+	kind opKind
+	// put first checks, and then changes the memory and writes. An error from
+	// the checks refuses the operation and must leave no trace; what goes wrong
+	// afterwards is reported through writer.fatal and fails the whole group.
+	put func(w *writer) error
+	// published runs after the commit.
+	published func()
+	control   func() error
+
+	end *endRequest // of an opEnd
+
+	requestID string
+	row       Row
+	err       error
+	taken     atomic.Int32 // 0 waiting, 1 the committer has it, 2 its caller left
+	answered  bool         // committer only; row and err are the caller's from then on
+	done      chan struct{}
+}
+
+func newOp(kind opKind, put func(w *writer) error) *op {
+	return &op{kind: kind, put: put, done: make(chan struct{})}
+}
+
+// writer is one transaction of the committer.
+type writer struct {
+	s     *Store
+	tx    *bolt.Tx
+	led   *ledger
+	now   time.Time
+	dirty []string // keys of the balances to write
+	wrote bool     // something was put
+	fatal error
+}
+
+// mark notes that the transaction has changes; put errors end up here.
+func (w *writer) mark(err error) {
+	w.wrote = true
+	if err != nil && w.fatal == nil {
+		w.fatal = err
+	}
+}
+
+// do hands o to the committer and waits for its answer. If ctx ends first and
+// the committer has not taken o yet, it never will.
+func (s *Store) do(ctx context.Context, o *op) error {
+	s.closing.RLock()
+	if s.closed {
+		s.closing.RUnlock()
+		return errClosed
+	}
+	select {
+	case s.ops <- o:
+		s.closing.RUnlock()
+	case <-ctx.Done():
+		s.closing.RUnlock()
+		return gaveUp(ctx)
+	}
+	select {
+	case <-o.done:
+	case <-ctx.Done():
+		if o.taken.CompareAndSwap(0, 2) {
+			return gaveUp(ctx)
+		}
+		<-o.done
+	}
+	return o.err
+}
+
+func gaveUp(ctx context.Context) error {
+	code := infer.CodeTimeout
+	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		code = infer.CodeUnavailable
+	}
+	return &infer.Error{Code: code, Message: "the request ended before the ledger could take it", Cause: ctx.Err()}
+}
+
+func (o *op) answer() {
+	o.answered = true
+	if o.done != nil {
+		close(o.done)
+	}
+}
+
+// commitLoop is the committer: the only writer of the file and of led.
+func (s *Store) commitLoop() {
+	defer close(s.done)
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	group := make([]*op, 0, maxGroup)
+	for {
+		select {
+		case o := <-s.ops:
+			s.handle(group, o)
+		case <-tick.C:
+			s.housekeeping()
+		case <-s.quit:
+			for len(s.ops) > 0 {
+				s.handle(group, <-s.ops)
+			}
+			s.farewell()
+			return
+		}
+	}
+}
+
+// handle commits first and all that waits behind it, up to a control operation.
+func (s *Store) handle(group []*op, first *op) {
+	// Those answered by the last commit are about to ask again: let them run
+	// once. It costs a lone writer nothing.
+	runtime.Gosched()
+	group = group[:0]
+	var control *op
+	for o := first; o != nil; {
+		switch {
+		case !o.taken.CompareAndSwap(0, 1):
+		case o.kind == opControl:
+			control = o
+		default:
+			group = append(group, o)
+		}
+		o = nil
+		if control == nil && len(group) < maxGroup {
+			select {
+			case o = <-s.ops:
+			default:
+			}
+		}
+	}
+	if len(group) > 0 {
+		if err := s.commit(group); err != nil {
+			s.commitFailed(group, err)
+		}
+		for _, o := range group {
+			o.answer()
+		}
+		clear(group)
+	}
+	if control != nil {
+		control.err = control.control()
+		control.answer()
+	}
+}
+
+// commit runs a group in one transaction. Refusals are in the operations; an
+// error means that the outcome of the others is unknown.
+func (s *Store) commit(group []*op) error {
+	if e := s.failure.Load(); e != nil {
+		for _, o := range group {
+			o.err = e
+			if o.kind == opEnd {
+				s.doubt = append(s.doubt, o)
+			}
+		}
+		return nil
+	}
+	began := time.Now()
+	wrote, size := false, int64(0)
+	err := guard(func() error {
+		tx, err := s.db.Begin(true)
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback() // after a commit it does nothing
+		w := &writer{s: s, tx: tx, led: &s.led, now: s.now()}
+		s.fill(w, group)
+		if wrote = w.wrote; !wrote {
+			return nil
+		}
+		if w.fatal != nil {
+			return w.fatal
+		}
+		if err := s.faultAt("before commit"); err != nil {
+			return err
+		}
+		size = tx.Size()
+		if err := tx.Commit(); err != nil {
+			return err
+		}
+		return s.faultAt("after commit")
+	})
+	if err != nil {
+		return err
+	}
+	for _, o := range group {
+		if o.err == nil && o.published != nil {
+			o.published()
+		}
+	}
+	if wrote {
+		s.count(len(group), size, time.Since(began))
+	}
+	return nil
+}
+
+// fill puts the operations and then what they have in common.
+func (s *Store) fill(w *writer, group []*op) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range group {
+		if o.kind == opHold && s.full.Load() {
+			o.err = errFull
+			continue
+		}
+		o.err = o.put(w)
+		if w.fatal != nil {
+			return
+		}
+	}
+	if !w.wrote {
+		return
+	}
+	b := w.tx.Bucket(bucketBalances)
+	slices.Sort(w.dirty) // in order, they share pages
+	for _, key := range w.dirty {
+		bal := w.led.balances[key]
+		bal.dirty = false
+		w.mark(b.Put([]byte(key), bal.encode(key)))
+	}
+	w.mark(w.tx.Bucket(bucketMeta).Put(metaHead, encodePoint(w.led.seq, w.led.head)))
+}
+
+func (s *Store) count(ops int, size int64, took time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stats.Commits++
+	s.stats.Ops += uint64(ops)
+	s.stats.MaxGroup = max(s.stats.MaxGroup, ops)
+	s.stats.CommitTime += took
+	s.stats.LastCommit = took
+	s.stats.FileBytes = size
+	if len(s.led.balances) > maxCachedBalances {
+		for k, b := range s.led.balances {
+			if b.held == 0 {
+				delete(s.led.balances, k)
+			}
+		}
+	}
+}
+
+func (s *Store) faultAt(point string) error {
+	if s.opts.fault == nil {
+		return nil
+	}
+	return s.opts.fault(point)
+}
+
+// housekeeping runs once a second in the committer.
+func (s *Store) housekeeping() {
+	if e := s.failure.Load(); e != nil {
+		if noSpace(e) {
+			_ = s.reopen()
+		}
+		return
+	}
+	if s.full.Load() {
+		s.refill()
+	}
+	if o := s.keys.flushOp(s.now(), false); o != nil {
+		s.commitAlone(o)
+	}
+}
+
+// farewell writes what is still in memory only, and marks the file as closed in
+// good order.
+func (s *Store) farewell() {
+	if s.failure.Load() != nil {
+		return
+	}
+	if o := s.keys.flushOp(s.now(), true); o != nil {
+		s.commitAlone(o)
+	}
+	s.commitAlone(newOp(opOther, func(w *writer) error {
+		w.mark(w.tx.Bucket(bucketMeta).Put(metaClean, []byte{1}))
+		return nil
+	}))
+}
+
+func (s *Store) commitAlone(o *op) {
+	group := []*op{o}
+	if err := s.commit(group); err != nil {
+		s.commitFailed(group, err)
+	}
+}
+
+// commitFailed enters the failed state, or heals a full disk at once.
+func (s *Store) commitFailed(group []*op, err error) {
+	cause := fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
+	s.log.Error("a commit of the database failed", "error", err.Error(), "operations", len(group))
+	fail := &infer.Error{Code: infer.CodeUnavailable, Message: "the ledger cannot be written", Cause: cause}
+	s.failure.Store(fail)
+	for _, o := range group {
+		if o.err != nil {
+			continue // refused before anything was written
+		}
+		o.err = fail
+		if o.kind == opHold || o.kind == opEnd {
+			s.doubt = append(s.doubt, o)
+		}
+	}
+	if noSpace(err) {
+		s.full.Store(true)
+		s.dropBallast()
+		if err := s.reopen(); err != nil {
+			s.log.Error("the disk of the database is full and the reserve did not help", "error", err.Error())
+		}
+	}
+}
+
+// Reopen leaves the failed state: it reads the file anew, learns which of the
+// operations in doubt were written, and completes or undoes them by request id.
+// It does nothing to a store that has not failed.
+func (s *Store) Reopen() error {
+	o := &op{kind: opControl, done: make(chan struct{})}
+	o.control = func() error {
+		if s.failure.Load() == nil {
+			return nil
+		}
+		return s.reopen()
+	}
+	return s.do(context.Background(), o)
+}
+
+// reopen runs in the committer.
+func (s *Store) reopen() error {
+	if err := s.reload(); err != nil {
+		return &infer.Error{Code: infer.CodeUnavailable, Message: "the ledger cannot be read again", Cause: err}
+	}
+	s.failure.Store(nil)
+	var again []*op
+	for _, o := range s.doubt {
+		h := s.led.open[o.requestID]
+		switch {
+		case o.kind == opHold && h != nil:
+			again = append(again, s.endOp(KindRelease, o.requestID, Result{Outcome: OutcomeError, ErrorCode: "ledger_unavailable"}))
+		case o.kind == opEnd && h != nil:
+			again = append(again, s.endOp(o.end.kind, o.requestID, o.end.result))
+		}
+	}
+	for group := again; len(group) > 0; {
+		n := min(len(group), maxGroup)
+		if err := s.commit(group[:n]); err != nil {
+			e := &infer.Error{Code: infer.CodeUnavailable, Message: "the ledger cannot be written", Cause: fmt.Errorf("%w: %w", ErrUnknownOutcome, err)}
+			s.failure.Store(e)
+			return e // what is in doubt stays so
+		}
+		group = group[n:]
+	}
+	s.settleDoubt()
+	s.log.Info("the database was opened again", "settled", len(again))
+	return nil
+}
+
+// settleDoubt tells those who still wait what became of their operations.
+func (s *Store) settleDoubt() {
+	for _, o := range s.doubt {
+		if o.kind != opEnd || o.answered {
+			continue
+		}
+		if row, err := s.rowOf(o.requestID); err == nil && row.Outcome != OutcomeOpen {
+			o.row, o.err = row, nil
+		}
+	}
+	s.doubt = nil
+}
+
+// reload closes the file and opens it anew.
+func (s *Store) reload() error {
+	s.file.Lock()
+	defer s.file.Unlock()
+	if err := s.closeDB(); err != nil {
+		s.log.Warn("closing the database failed", "error", err.Error())
+	}
+	since := map[string]time.Time{}
+	for id, h := range s.led.open {
+		since[id] = h.since
+	}
+	db, err := openFile(s.path)
+	if err != nil {
+		return err
+	}
+	s.db = db
+	if err := guard(func() error { return db.View(s.load) }); err != nil {
+		return err
+	}
+	for id, h := range s.led.open {
+		if t, ok := since[id]; ok {
+			h.since = t
+		}
+	}
+	return nil
+}
