@@ -1,6 +1,8 @@
 package core
 
 import (
+	"slices"
+
 	"hearth/engine/infer"
 	"hearth/engine/sampler"
 	"hearth/engine/sched"
@@ -20,12 +22,10 @@ type Text interface {
 
 // Matcher constrains the tokens of one choice.
 type Matcher interface {
-	// Mask sets the bits of the tokens that may follow. Free says that any may.
-	Mask(bits []uint32) (free bool)
+	// Mask sets the bits of the tokens that may follow and clears the others.
+	Mask(bits []uint32)
 	// Accept takes the chosen token.
 	Accept(token int32) error
-	// Done says that nothing but an end token may follow.
-	Done() bool
 }
 
 // Choice is one sequence to generate.
@@ -99,7 +99,7 @@ func (c *Core) start(j *Job) {
 		}
 		if ch.Embed == nil {
 			r.sampler = sampler.New(ch.Sampling, ch.Seed, ch.Draw, ch.Prompt)
-			r.ends = c.endIDs(&ch.Sampling)
+			r.ends = c.endIDs(ch)
 		}
 		j.runs = append(j.runs, r)
 		if ch.Draw == 0 {
@@ -111,10 +111,11 @@ func (c *Core) start(j *Job) {
 	c.jobs[j] = struct{}{}
 }
 
-// endIDs are the tokens that end a choice.
-func (c *Core) endIDs(p *infer.Sampling) []int32 {
-	ids := append([]int32(nil), p.StopTokenIDs...)
-	if !p.IgnoreEOS {
+// endIDs are the tokens that end a choice. A constrained text always ends at an
+// end token: after it the grammar allows nothing.
+func (c *Core) endIDs(ch *Choice) []int32 {
+	ids := slices.Clone(ch.Sampling.StopTokenIDs)
+	if !ch.Sampling.IgnoreEOS || ch.Matcher != nil {
 		ids = append(ids, c.cfg.EndIDs...)
 	}
 	return ids

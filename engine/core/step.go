@@ -151,12 +151,10 @@ func (c *Core) sample(r *run, logits []float32) {
 	}
 	var allowed []uint32
 	if r.Matcher != nil {
-		clear(c.mask)
-		if free := r.Matcher.Mask(c.mask); !free {
-			allowed = c.mask
-			if banned != nil && !leaves(allowed, banned) {
-				banned = nil // the grammar is complete: it may end early
-			}
+		r.Matcher.Mask(c.mask)
+		allowed = c.mask
+		if banned != nil && !leaves(allowed, banned) {
+			banned = nil // the grammar allows nothing else: it ends early
 		}
 	}
 	res := r.sampler.Pick(logits, r.made, allowed, banned, &c.scratch)
@@ -212,8 +210,6 @@ func (c *Core) advance(r *run, res sampler.Result) {
 	stopped := c.push(r, token, false, lp)
 	switch {
 	case stopped:
-		c.finish(r, infer.FinishStop)
-	case r.Matcher != nil && r.Matcher.Done():
 		c.finish(r, infer.FinishStop)
 	case r.made >= r.Max:
 		c.finish(r, infer.FinishLength)

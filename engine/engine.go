@@ -1,0 +1,284 @@
+// Package engine is the local inference engine: a model file opened and served
+// as an infer.Backend. It wires the parts that do not know each other (weights,
+// model, tokenizer, chat template, grammar, output, core) and does the work of a
+// request that has no place in the step loop.
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"hearth/engine/chattmpl"
+	"hearth/engine/core"
+	"hearth/engine/grammar"
+	"hearth/engine/infer"
+	"hearth/engine/model"
+	"hearth/engine/output"
+	"hearth/engine/sched"
+	"hearth/engine/tokenizer"
+	"hearth/engine/weights"
+	"hearth/kernels"
+)
+
+// Options say how a model is served. The zero value of a field means the
+// default that its comment names.
+type Options struct {
+	Name string // as it is asked for; "" is the file's own name
+	Path string // a .gguf file or a directory of safetensors
+
+	Device      string // "cpu" (default) or "ref"
+	Threads     int    // 0: the device's choice
+	Activations string // "" (default): the device's fastest; "f32": not rounded
+	Context     int    // tokens of a sequence; 0: what the model states, at most MaxDefaultContext
+
+	KVBytes       int64 // cache; 0: computed, see planKV
+	BlockSize     int   // tokens of a block; 0: 16
+	MaxSequences  int   // running at once; 0: 32
+	MaxStepTokens int   // of all sequences in a step; 0: 256
+	MaxChunk      int   // prompt tokens of one sequence in a step in company; 0: MaxStepTokens/2
+	QueueLimit    int   // requests queued or running; 0: 1024
+	NoPrefixCache bool
+
+	CompileDeadline time.Duration // of a grammar; 0: 1 s
+	Licence         string        // as recorded when the model was added
+	Digest          string        // of the weights; "" is computed, which reads the file
+	Build           string        // of this program, part of the fingerprint
+	Now             func() time.Time
+	Random          func([]byte)  // fills with random bytes; nil: crypto/rand
+	OpenDevice      DeviceFactory // nil: the devices of this build
+
+	// BeforeStep is a test hook, see core.Config.
+	BeforeStep func(step uint64, running []*sched.Sequence, preempt func(*sched.Sequence))
+}
+
+// DeviceFactory makes a device by the options.
+type DeviceFactory func(o Options) (kernels.Device, error)
+
+// MaxDefaultContext bounds the context where the operator names none: models
+// state up to a million tokens, which no small box can hold.
+const MaxDefaultContext = 8192
+
+// Engine serves one model. It implements infer.Backend.
+type Engine struct {
+	opts  Options
+	file  *weights.File
+	prog  *kernels.Program
+	cfg   *model.Config
+	tok   *tokenizer.Tokenizer
+	tmpl  *chattmpl.Template
+	grams *grammar.Compiler
+	dev   kernels.Device
+	core  *core.Core
+	info  infer.Model
+	ends  []int32
+	// markers are the control tokens that tool syntax or reasoning spell.
+	markers []marker
+
+	tools     *output.ToolFormat
+	reasoning output.ReasoningFormat
+	reasons   bool
+
+	prepared preparedCache
+	closing  sync.Once
+}
+
+var _ infer.Backend = (*Engine)(nil)
+
+// Open loads a model and starts its loop. Errors say what is wrong with the
+// file or what does not fit.
+func Open(ctx context.Context, o Options) (*Engine, error) {
+	o = withDefaults(o)
+	f, err := weights.Open(o.Path)
+	if err != nil {
+		return nil, fmt.Errorf("open model %s: %w", o.Path, err)
+	}
+	e := &Engine{opts: o, file: f}
+	if err := e.open(ctx); err != nil {
+		e.Close()
+		return nil, fmt.Errorf("open model %s: %w", o.Path, err)
+	}
+	return e, nil
+}
+
+func withDefaults(o Options) Options {
+	def := func(p *int, v int) {
+		if *p == 0 {
+			*p = v
+		}
+	}
+	def(&o.BlockSize, 16)
+	def(&o.MaxSequences, 32)
+	def(&o.MaxStepTokens, 256)
+	def(&o.MaxChunk, max(o.MaxStepTokens/2, o.BlockSize))
+	def(&o.QueueLimit, 1024)
+	if o.Device == "" || o.Device == "auto" {
+		o.Device = "ref"
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Random == nil {
+		o.Random = func(b []byte) { rand.Read(b) }
+	}
+	if o.OpenDevice == nil {
+		o.OpenDevice = openDevice
+	}
+	return o
+}
+
+func (e *Engine) open(ctx context.Context) (err error) {
+	if e.tok, err = openTokenizer(e.file); err != nil {
+		return fmt.Errorf("tokenizer: %w", err)
+	}
+	contextLength := e.opts.Context
+	prog, cfg, err := model.Build(e.file, model.Options{ContextLength: contextLength})
+	if err != nil {
+		return err
+	}
+	if contextLength == 0 && cfg.ContextLength > MaxDefaultContext {
+		if prog, cfg, err = model.Build(e.file, model.Options{ContextLength: MaxDefaultContext}); err != nil {
+			return err
+		}
+	}
+	e.prog, e.cfg = prog, cfg
+	if e.tok.Size() > cfg.Vocab {
+		return fmt.Errorf("the tokenizer has %d tokens and the output matrix %d rows", e.tok.Size(), cfg.Vocab)
+	}
+	if err := e.openTemplate(); err != nil {
+		return fmt.Errorf("chat template: %w", err)
+	}
+	e.ends = endIDs(e.tok, cfg)
+	e.grams = grammar.NewCompiler(grammar.NewVocab(e.tok.Pieces(), e.tok.IsControl, e.ends),
+		grammar.Options{Deadline: e.opts.CompileDeadline})
+	if err := e.describe(ctx); err != nil {
+		return err
+	}
+	return e.start()
+}
+
+// start plans the memory, loads the device and runs the loop.
+func (e *Engine) start() error {
+	kv, err := planKV(e.opts, e.prog, e.cfg)
+	if err != nil {
+		return err
+	}
+	dev, err := e.opts.OpenDevice(e.opts)
+	if err != nil {
+		return err
+	}
+	e.dev = dev
+	if err := dev.Load(e.prog, kv); err != nil {
+		return fmt.Errorf("load into %s: %w", dev.Name(), err)
+	}
+	e.info.Device = dev.Name()
+	e.core = core.New(core.Config{
+		Device: dev, Program: e.prog, KV: kv,
+		Sched: sched.Config{
+			MaxTokens:    e.opts.MaxStepTokens,
+			MaxSequences: min(e.opts.MaxSequences, e.opts.MaxStepTokens),
+			MaxChunk:     e.opts.MaxChunk,
+		},
+		PrefixCache: !e.opts.NoPrefixCache,
+		EndIDs:      e.ends,
+		Piece:       e.tok.Piece,
+		QueueLimit:  e.opts.QueueLimit,
+		BeforeStep:  e.opts.BeforeStep,
+	})
+	return nil
+}
+
+// describe fills what is known of the model, its digest included.
+func (e *Engine) describe(ctx context.Context) error {
+	digest := e.opts.Digest
+	if digest == "" {
+		var err error
+		if digest, err = e.file.Digest(ctx, nil); err != nil {
+			return err
+		}
+	}
+	name := e.opts.Name
+	if name == "" {
+		name = e.file.About.Name
+	}
+	licence := e.opts.Licence
+	if licence == "" {
+		licence = e.file.About.Licence
+	}
+	template := sha256.Sum256([]byte(e.tmpl.Source()))
+	e.info = infer.Model{
+		Name:          name,
+		Architecture:  e.cfg.Architecture,
+		ContextLength: e.cfg.ContextLength,
+		Vocabulary:    e.cfg.Vocab,
+		Embedding:     e.cfg.Hidden,
+		Quantization:  e.cfg.Quantization,
+		ParameterSize: e.cfg.Parameters,
+		FileBytes:     e.file.Size,
+		Digest:        digest,
+		TokenizerHash: e.tok.Hash(),
+		TemplateHash:  hex.EncodeToString(template[:]),
+		Licence:       licence,
+		Tools:         true,
+		Reasoning:     e.reasons,
+		Created:       e.opts.Now().Unix(),
+	}
+	e.info.Fingerprint = e.fingerprint()
+	return nil
+}
+
+// fingerprint is a short digest of everything in this engine that can change an
+// answer: build, artifacts, precision, cache and batching policy, hardware.
+func (e *Engine) fingerprint() string {
+	h := sha256.New()
+	fmt.Fprintf(h, "build %s\nmodel %s\ntokenizer %s\ntemplate %s\nquant %s\nactivations %q\ncontext %d\n",
+		e.opts.Build, e.info.Digest, e.info.TokenizerHash, e.info.TemplateHash,
+		e.cfg.Quantization, e.opts.Activations, e.cfg.ContextLength)
+	fmt.Fprintf(h, "block %d\nsequences %d\nstep %d\nchunk %d\nprefix %v\ndevice %s\narch %s/%s\n",
+		e.opts.BlockSize, e.opts.MaxSequences, e.opts.MaxStepTokens, e.opts.MaxChunk,
+		!e.opts.NoPrefixCache, e.opts.Device, runtime.GOOS, runtime.GOARCH)
+	return "fp_" + hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+// Models lists the one model.
+func (e *Engine) Models(context.Context) ([]infer.Model, error) {
+	return []infer.Model{e.info}, nil
+}
+
+// Health is ready while the loop runs.
+func (e *Engine) Health(context.Context) infer.Health {
+	h := infer.Health{Ready: true, Stats: e.core.Stats()}
+	if err := e.core.Failed(); err != nil {
+		h.Ready, h.Reason = false, err.Error()
+	}
+	return h
+}
+
+// Close ends the loop, the device and the mapping.
+func (e *Engine) Close() error {
+	var errs []error
+	e.closing.Do(func() {
+		if e.core != nil {
+			e.core.Close()
+		}
+		if e.dev != nil {
+			errs = append(errs, e.dev.Close())
+		}
+		errs = append(errs, e.file.Close())
+	})
+	return errors.Join(errs...)
+}
+
+// random64 is a random word for seeds and ids.
+func (e *Engine) random64() uint64 {
+	var b [8]byte
+	e.opts.Random(b[:])
+	return binary.LittleEndian.Uint64(b[:])
+}
