@@ -24,3 +24,7 @@ type limits struct {
 }
 
 var defaultLimits = limits{steps: maxSteps, output: maxOutputBytes, alloc: maxAllocBytes, calls: maxCallDepth}
+
+// A probe renders a few words, so a template that wants more than this for it
+// is not served its wish.
+var probeLimits = limits{steps: 500_000, output: 1 << 20, alloc: 32 << 20, calls: maxCallDepth}

@@ -24,7 +24,9 @@ func Compile(src string) (*Template, error) {
 	if err != nil {
 		return nil, err
 	}
+	t.lim = probeLimits
 	t.probe()
+	t.lim = defaultLimits
 	return t, nil
 }
 
@@ -42,7 +44,7 @@ func parse(src string) (t *Template, err error) {
 		}
 	}()
 	p := &parser{toks: lex(src), names: map[string]bool{}}
-	return &Template{src: src, body: p.body(), lim: defaultLimits}, nil
+	return &Template{src: src, body: p.body()}, nil
 }
 
 // Caps tells what the template can express.
