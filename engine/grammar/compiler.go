@@ -161,10 +161,15 @@ func (c *Compiler) fill(ctx context.Context, en *entry, e Expr) (*Compiled, erro
 
 // Compiled is a grammar ready for use, shared by any number of Matchers.
 type Compiled struct {
-	v    *Vocab
-	prog *program
-	o    Options
+	v *Vocab
 
-	mu sync.Mutex // guards cur and everything in it
+	mu sync.Mutex // guards t and everything in it
 	t  *table
+}
+
+// NewMatcher returns a Matcher at the beginning of the text.
+func (c *Compiled) NewMatcher() *Matcher {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return &Matcher{c: c, t: c.t, state: c.t.start}
 }

@@ -64,6 +64,13 @@ func (b *budget) spend(n int) bool {
 	return true
 }
 
+// fail ends the compilation with err, unless it has ended already.
+func (b *budget) fail(err error) {
+	if b.err == nil {
+		b.err = err
+	}
+}
+
 // fault is how front ends report: what is wrong and where in their text.
 type fault struct {
 	keyword string // JSON Schema keyword, else empty

@@ -29,7 +29,7 @@ type Vocab struct {
 }
 
 // controlMark begins the private spelling of a control token. The byte occurs
-// in no UTF-8 text, and no byte test of a text grammar admits it.
+// in no UTF-8 text, and ordinary pieces that have it are never allowed.
 const controlMark = 0xFF
 
 // maxPieceBytes bounds what takes part in masks; longer pieces are never
@@ -62,7 +62,7 @@ func NewVocab(pieces [][]byte, isControl func(int32) bool, endIDs []int32) *Voca
 			continue
 		case isControl != nil && isControl(id):
 			v.pieces[i] = controlSpelling(id)
-		case len(p) == 0 || len(p) > maxPieceBytes:
+		case len(p) == 0 || len(p) > maxPieceBytes || bytes.IndexByte(p, controlMark) >= 0:
 			continue
 		default:
 			v.pieces[i] = p
