@@ -1,6 +1,9 @@
 package policy
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"hearth/store"
@@ -24,22 +27,23 @@ type Config struct {
 
 // AuthConfig bounds how often one address may fail to authenticate.
 type AuthConfig struct {
-	// FailureBurst failed attempts are answered at once (default 20); further
-	// ones are refused with 429 at more than FailuresPerMinute (default 10).
+	// FailureBurst failed attempts are answered with 401 (default 20); further
+	// ones with 429 as long as more than FailuresPerMinute (default 10) come.
 	FailureBurst      int `toml:"failure_burst"`
 	FailuresPerMinute int `toml:"failures_per_minute"`
 }
 
 // TenantConfig is one [[tenant]].
 type TenantConfig struct {
-	Name     string `toml:"name"`
+	Name     string `toml:"name"` // 1 to 64 of a-z A-Z 0-9 . _ -
 	Disabled bool   `toml:"disabled"`
 	// Models that the tenant may use, by the name callers write; "prefix*"
 	// allowed; empty means all.
 	Models []string `toml:"models"`
 	// Zone of its budgets; empty means the file's.
 	Zone string `toml:"zone"`
-	// Limits of the tenant as a whole, and of each of its keys that has no own.
+	// Limits of the tenant as a whole, and of each of its keys that has none of
+	// its own.
 	Limits    store.Limits   `toml:"limits"`
 	KeyLimits store.Limits   `toml:"key_limits"`
 	Budgets   []BudgetConfig `toml:"budget"`
@@ -58,7 +62,7 @@ type BudgetConfig struct {
 type RouteConfig struct {
 	Model    string   `toml:"model"`    // the public name
 	Aliases  []string `toml:"aliases"`  // more public names
-	Backend  string   `toml:"backend"`  // empty: the local engine
+	Backend  string   `toml:"backend"`  // "local" (default): the engine in this box
 	Upstream string   `toml:"upstream"` // the model's name at the backend; empty: Model
 	Class    string   `toml:"class"`    // request class for scheduling; empty: the default
 	// Deadline bounds a whole request, from admission to the last token;
@@ -68,7 +72,8 @@ type RouteConfig struct {
 
 // PriceConfig is one [[price]], in dollars per million tokens.
 type PriceConfig struct {
-	// Model is the name at the backend, or a route's public name, which wins.
+	// Model is a route's public name, which wins, or a model's name at its
+	// backend.
 	Model             string   `toml:"model"`
 	InputUSDPerM      NanoUSD  `toml:"input_usd_per_m"`
 	OutputUSDPerM     NanoUSD  `toml:"output_usd_per_m"`
@@ -79,15 +84,254 @@ type PriceConfig struct {
 // Duration is a time span written as text with units ("90s", "5m").
 type Duration time.Duration
 
+// UnmarshalText reads what time.ParseDuration reads, not negative.
+func (d *Duration) UnmarshalText(b []byte) error {
+	v, err := time.ParseDuration(string(b))
+	if err != nil || v < 0 {
+		return fmt.Errorf("cannot read %.32q as a time span: want a number with unit, such as \"90s\"", b)
+	}
+	*d = Duration(v)
+	return nil
+}
+
+// MarshalText is the inverse of UnmarshalText.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
+// Bounds of what a configuration may hold, so that a snapshot stays small.
+const (
+	maxTenants    = 10_000
+	maxRoutes     = 10_000
+	maxPrices     = 10_000
+	maxBudgets    = 8 // of one tenant or key: one for each period, and room
+	maxNameBytes  = 200
+	maxModelList  = 256
+	maxLimit      = 1_000_000_000
+	maxCapUSD     = 1_000_000
+	maxPriceUSD   = 1_000_000
+	defaultTenant = "default"
+	localBackend  = "local"
+)
+
 // Fault is one thing wrong with a configuration.
 type Fault struct {
 	Path    string `json:"path"` // key path, as tenant[2].budget[0].cap_usd
 	Message string `json:"message"`
 }
 
+func (f Fault) Error() string { return f.Path + ": " + f.Message }
+
 // Defaults fills what was left out.
-func (c *Config) Defaults() {}
+func (c *Config) Defaults() {
+	if c.Zone == "" {
+		c.Zone = "UTC"
+	}
+	if c.Auth.FailureBurst == 0 {
+		c.Auth.FailureBurst = 20
+	}
+	if c.Auth.FailuresPerMinute == 0 {
+		c.Auth.FailuresPerMinute = 10
+	}
+	if len(c.Tenants) == 0 {
+		c.Tenants = []TenantConfig{{Name: defaultTenant}}
+	}
+	for i := range c.Routes {
+		if c.Routes[i].Backend == "" {
+			c.Routes[i].Backend = localBackend
+		}
+		if c.Routes[i].Upstream == "" {
+			c.Routes[i].Upstream = c.Routes[i].Model
+		}
+	}
+	for i := range c.Prices {
+		p := &c.Prices[i]
+		if p.CachedUSDPerM == nil {
+			p.CachedUSDPerM = &p.InputUSDPerM
+		}
+		if p.CacheWriteUSDPerM == nil {
+			p.CacheWriteUSDPerM = &p.InputUSDPerM
+		}
+	}
+}
 
 // Validate lists all faults at once, in the order of the file's keys. Call
 // Defaults first.
-func (c *Config) Validate() []Fault { return nil }
+func (c *Config) Validate() []Fault {
+	v := &validator{}
+	v.zone("zone", c.Zone)
+	if len(c.Prices) > 0 && c.PriceVersion == "" {
+		v.fault("price_version", "must be set where there are prices: it tells which table a ledger row was charged by")
+	}
+	v.name("price_version", c.PriceVersion, true)
+	v.limit("auth.failure_burst", c.Auth.FailureBurst, 1)
+	v.limit("auth.failures_per_minute", c.Auth.FailuresPerMinute, 1)
+	v.tenants(c.Tenants)
+	v.routes(c.Routes)
+	v.prices(c.Prices)
+	return v.faults
+}
+
+type validator struct{ faults []Fault }
+
+func (v *validator) fault(path, format string, args ...any) {
+	v.faults = append(v.faults, Fault{path, fmt.Sprintf(format, args...)})
+}
+
+func (v *validator) zone(path, name string) {
+	if name == "Local" {
+		v.fault(path, "cannot use the machine's own zone: name one, such as \"Europe/Berlin\"")
+	} else if _, err := time.LoadLocation(name); err != nil {
+		v.fault(path, "cannot use time zone %.64q: %v", name, err)
+	}
+}
+
+// name accepts printable text without spaces.
+func (v *validator) name(path, s string, empty bool) {
+	if s == "" && empty {
+		return
+	}
+	if s == "" || len(s) > maxNameBytes || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
+		v.fault(path, "cannot use %.64q: want 1 to %d printable ASCII characters without spaces", s, maxNameBytes)
+	}
+}
+
+func (v *validator) limit(path string, n, least int) {
+	if n < least || n > maxLimit {
+		v.fault(path, "cannot use %d: want %d to %d", n, least, maxLimit)
+	}
+}
+
+func (v *validator) tenants(ts []TenantConfig) {
+	if len(ts) > maxTenants {
+		v.fault("tenant", "cannot have %d tenants: want at most %d", len(ts), maxTenants)
+		return
+	}
+	seen := map[string]bool{}
+	for i := range ts {
+		t, path := &ts[i], fmt.Sprintf("tenant[%d]", i)
+		if t.Name == "" || len(t.Name) > 64 || strings.ContainsFunc(t.Name, notNameRune) {
+			v.fault(path+".name", "cannot use %.64q: want 1 to 64 of a-z, A-Z, 0-9, dot, underscore and dash", t.Name)
+		} else if seen[t.Name] {
+			v.fault(path+".name", "cannot have tenant %q twice", t.Name)
+		}
+		seen[t.Name] = true
+		v.patterns(path+".models", t.Models)
+		if t.Zone != "" {
+			v.zone(path+".zone", t.Zone)
+		}
+		v.limits(path+".limits", t.Limits)
+		v.limits(path+".key_limits", t.KeyLimits)
+		v.budgets(path+".budget", t.Budgets)
+		v.budgets(path+".key_budget", t.KeyBudgets)
+	}
+}
+
+func notNameRune(r rune) bool {
+	return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '_' || r == '-')
+}
+
+func (v *validator) patterns(path string, ps []string) {
+	if len(ps) > maxModelList {
+		v.fault(path, "cannot list %d models: want at most %d", len(ps), maxModelList)
+		return
+	}
+	for i, p := range ps {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		v.name(at, p, false)
+		if strings.Contains(strings.TrimSuffix(p, "*"), "*") {
+			v.fault(at, "cannot use %.64q: a star may only stand at the end", p)
+		}
+	}
+}
+
+func (v *validator) limits(path string, l store.Limits) {
+	v.limit(path+".requests_per_minute", l.RequestsPerMinute, 0)
+	v.limit(path+".tokens_per_minute", l.TokensPerMinute, 0)
+	v.limit(path+".concurrency", l.Concurrency, 0)
+}
+
+func (v *validator) budgets(path string, bs []BudgetConfig) {
+	if len(bs) > maxBudgets {
+		v.fault(path, "cannot have %d budgets: want at most %d", len(bs), maxBudgets)
+		return
+	}
+	seen := map[store.Period]bool{}
+	for i, b := range bs {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		switch {
+		case b.Period != store.Day && b.Period != store.Month && b.Period != store.Total:
+			v.fault(at+".period", "cannot use %.16q: want \"day\", \"month\" or \"total\"", b.Period)
+		case seen[b.Period]:
+			v.fault(at+".period", "cannot have two budgets of period %q", b.Period)
+		}
+		seen[b.Period] = true
+		if b.CapUSD < 0 || b.CapUSD > maxCapUSD*nanoPerUSD {
+			v.fault(at+".cap_usd", "cannot use %v: want 0 to %d dollars", b.CapUSD, maxCapUSD)
+		}
+	}
+}
+
+func (v *validator) routes(rs []RouteConfig) {
+	if len(rs) > maxRoutes {
+		v.fault("route", "cannot have %d routes: want at most %d", len(rs), maxRoutes)
+		return
+	}
+	taken := map[string]bool{}
+	for i := range rs {
+		r, path := &rs[i], fmt.Sprintf("route[%d]", i)
+		v.public(path+".model", r.Model, taken)
+		if len(r.Aliases) > maxModelList {
+			v.fault(path+".aliases", "cannot have %d aliases: want at most %d", len(r.Aliases), maxModelList)
+			continue
+		}
+		for j, a := range r.Aliases {
+			v.public(fmt.Sprintf("%s.aliases[%d]", path, j), a, taken)
+		}
+		if r.Backend != localBackend {
+			v.fault(path+".backend", "cannot use backend %.64q: this build has %q only", r.Backend, localBackend)
+		}
+		v.name(path+".upstream", r.Upstream, false)
+		v.name(path+".class", r.Class, true)
+		if d := time.Duration(r.Deadline); d != 0 && (d < time.Second || d > 24*time.Hour) {
+			v.fault(path+".deadline", "cannot use %v: want 1s to 24h, or 0 for none", d)
+		}
+	}
+}
+
+// public checks a name that callers may write and that no other route has.
+func (v *validator) public(path, name string, taken map[string]bool) {
+	v.name(path, name, false)
+	if strings.Contains(name, "*") {
+		v.fault(path, "cannot use %.64q: a public name has no star", name)
+	}
+	if taken[name] {
+		v.fault(path, "cannot route %.64q twice", name)
+	}
+	taken[name] = true
+}
+
+func (v *validator) prices(ps []PriceConfig) {
+	if len(ps) > maxPrices {
+		v.fault("price", "cannot have %d prices: want at most %d", len(ps), maxPrices)
+		return
+	}
+	var seen []string
+	for i := range ps {
+		p, path := &ps[i], fmt.Sprintf("price[%d]", i)
+		v.name(path+".model", p.Model, false)
+		if slices.Contains(seen, p.Model) {
+			v.fault(path+".model", "cannot price %.64q twice", p.Model)
+		}
+		seen = append(seen, p.Model)
+		for _, f := range []struct {
+			key string
+			n   *NanoUSD
+		}{
+			{"input_usd_per_m", &p.InputUSDPerM}, {"output_usd_per_m", &p.OutputUSDPerM},
+			{"cached_usd_per_m", p.CachedUSDPerM}, {"cache_write_usd_per_m", p.CacheWriteUSDPerM},
+		} {
+			if f.n != nil && (*f.n < 0 || *f.n > maxPriceUSD*nanoPerUSD) {
+				v.fault(path+"."+f.key, "cannot use %v: want 0 to %d dollars for a million tokens", *f.n, maxPriceUSD)
+			}
+		}
+	}
+}

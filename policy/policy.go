@@ -2,7 +2,12 @@ package policy
 
 import (
 	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/time/rate"
 
 	"hearth/engine/infer"
 	"hearth/store"
@@ -11,49 +16,81 @@ import (
 // Options of New.
 type Options struct {
 	Store *store.Store
-	// Now is the wall clock; nil means time.Now.
+	// Now is the wall clock of budget windows and expiries; nil means time.Now.
 	Now func() time.Time
+	// Elapsed is the monotonic clock of rate limits; nil means the time since
+	// New.
+	Elapsed func() time.Duration
 	// Local lists the local models that are served without a route.
 	Local []string
 }
 
 // Policy is the live policy: the present Snapshot and the state of the limits.
 // It is safe for concurrent use.
-type Policy struct{}
+type Policy struct {
+	store  *store.Store
+	now    func() time.Time
+	snap   atomic.Pointer[Snapshot]
+	limits *limits
+	failed *failures
+
+	mu    sync.Mutex // serializes those who make snapshots; guards local
+	local []string
+}
 
 // New builds a policy from a validated configuration.
-func New(c Config, o Options) (*Policy, error) { return &Policy{}, nil }
+func New(c Config, o Options) (*Policy, error) {
+	if o.Store == nil {
+		return nil, errors.New("cannot make a policy without a store")
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Elapsed == nil {
+		start := time.Now()
+		o.Elapsed = func() time.Duration { return time.Since(start) }
+	}
+	p := &Policy{store: o.Store, now: o.Now, limits: newLimits(o.Elapsed), local: o.Local}
+	p.failed = &failures{elapsed: o.Elapsed, byAddr: map[string]*rate.Limiter{}}
+	return p, p.Reload(c)
+}
 
 // Reload swaps in a new configuration, or leaves the old one and says why not.
 // Running requests keep the snapshot that they began with; rate buckets keep
 // their level.
-func (p *Policy) Reload(c Config) error { return nil }
+func (p *Policy) Reload(c Config) error {
+	c.Defaults()
+	if faults := c.Validate(); len(faults) > 0 {
+		errs := make([]error, len(faults))
+		for i, f := range faults {
+			errs[i] = f
+		}
+		return errors.Join(errs...)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s, err := build(c, p.local)
+	if err != nil {
+		return err
+	}
+	p.failed.configure(c.Auth)
+	p.snap.Store(s)
+	p.limits.mu.Lock()
+	p.limits.sweepLocked()
+	p.limits.mu.Unlock()
+	return nil
+}
 
 // SetLocal changes which local models exist.
-func (p *Policy) SetLocal(models []string) {}
-
-// Identity is an authenticated caller.
-type Identity struct {
-	KeyID  string
-	Name   string // of the key
-	Tenant string
-}
-
-// Authenticate finds the caller behind a credential (the value of a bearer
-// token or x-api-key). Every failure is the same CodeUnauthorized; too many from
-// one address become CodeRateLimited. A right credential always passes, so that
-// nobody can lock out others behind the same address; the secrets have 256 bits,
-// damping spares the machine and the log.
-func (p *Policy) Authenticate(credential, remoteAddr string) (*Identity, error) {
-	return nil, infer.Errorf(infer.CodeUnauthorized, "a valid api key is required")
-}
-
-// LimitState is one limit as told to the client; convertible to web.LimitState.
-type LimitState struct {
-	Kind      string // "requests" or "tokens"
-	Limit     int
-	Remaining int
-	Reset     time.Duration // until full
+func (p *Policy) SetLocal(models []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s, err := build(p.snap.Load().config, models)
+	if err != nil {
+		panic("BUG: a configuration that was in force cannot be built again: " + err.Error())
+	}
+	p.local = models
+	p.snap.Store(s)
 }
 
 // Admission is a place among the running requests. Release gives the place
@@ -61,91 +98,85 @@ type LimitState struct {
 type Admission struct {
 	ID     Identity
 	Limits []LimitState // the tightest of each kind, as of now
+
+	p     *Policy
+	slots []slot
+	once  sync.Once
 }
 
 // Release gives back the concurrency slots.
-func (a *Admission) Release() {}
+func (a *Admission) Release() {
+	if a.p != nil {
+		a.once.Do(func() { a.p.limits.leave(a.slots) })
+	}
+}
 
 // Admit takes one request from the request-rate limits of key and tenant and a
 // slot from their concurrency limits, all or none. Refusals are CodeRateLimited
 // with RetryAfter between 1 s and 60 s.
-func (p *Policy) Admit(id *Identity) (*Admission, error) { return &Admission{}, nil }
+func (p *Policy) Admit(id *Identity) (*Admission, error) {
+	_, t, k, err := p.caller(id)
+	if err != nil {
+		return nil, err
+	}
+	key, keyOwner, tenOwner := t.limitsOf(k), "key/"+k.ID, "tenant/"+t.name
+	a := &Admission{ID: *id, p: p, slots: []slot{{keyOwner, key.Concurrency}, {tenOwner, t.limits.Concurrency}}}
+	requests := []limit{{keyOwner, key.RequestsPerMinute}, {tenOwner, t.limits.RequestsPerMinute}}
+	tokens := []limit{{keyOwner, key.TokensPerMinute}, {tenOwner, t.limits.TokensPerMinute}}
 
-// Route is how a public model name is served.
-type Route struct {
-	Name       string        // public name of the route
-	Class      string        // request class
-	Deadline   time.Duration // 0: none of its own
-	Candidates []Candidate   // in order; at least one
-}
-
-// Candidate is one backend that may serve a route.
-type Candidate struct {
-	Backend string // "" is the local engine
-	Model   string // the model's name there
-	Price   store.Price
-	Priced  bool // a price is known
+	l := p.limits
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.enterLocked(a.slots); err != nil {
+		return nil, err
+	}
+	if err := l.takeLocked("requests", 1, requests); err != nil {
+		l.leaveLocked(a.slots)
+		return nil, err
+	}
+	a.Limits = l.statesLocked(nil, "requests", requests)
+	a.Limits = l.statesLocked(a.Limits, "tokens", tokens)
+	return a, nil
 }
 
 // Route finds what serves a model name for this caller. CodeModelNotFound if
 // nothing has that name or the caller may not use it: names that one may not
 // use are not told apart from names that do not exist.
 func (p *Policy) Route(id *Identity, model string) (*Route, error) {
-	return nil, infer.Errorf(infer.CodeModelNotFound, "no such model")
+	s, t, k, err := p.caller(id)
+	if err != nil {
+		return nil, err
+	}
+	r := s.routes[model]
+	if r == nil || !mayUse(t, k, r, model) {
+		return nil, &infer.Error{Code: infer.CodeModelNotFound, Param: "model",
+			Message: "the model does not exist or this api key may not use it"}
+	}
+	return r, nil
 }
 
-// Models lists the public names that the caller may use, sorted.
-func (p *Policy) Models(id *Identity) []string { return nil }
-
-// ReserveRequest says what a request may use at most.
-type ReserveRequest struct {
-	RequestID       string
-	TraceID         string
-	Operation       string // "chat", "completion", "embeddings"
-	Model           string // as the caller wrote it
-	Route           *Route
-	PromptTokens    int
-	MaxOutputTokens int
-	Stream          bool
-	Started         time.Time
-	Contract        string
+// mayUse asks for the name as written or for the route's own: permission for a
+// route covers its aliases.
+func mayUse(t *tenant, k *store.Key, r *Route, asked string) bool {
+	ok := func(patterns []string) bool { return allows(patterns, asked) || allows(patterns, r.Name) }
+	return ok(t.models) && ok(k.Models)
 }
 
-// Reservation is a durable hold. Exactly one of Settle and Release ends it;
-// later calls return store.ErrResolved.
-type Reservation struct {
-	Row    store.Row    // as held
-	Limits []LimitState // after the token limits were charged
+// Models lists the public names that the caller may use, sorted, without
+// aliases.
+func (p *Policy) Models(id *Identity) []string {
+	s, t, k, err := p.caller(id)
+	if err != nil {
+		return nil
+	}
+	out := []string{}
+	for _, n := range s.names {
+		if mayUse(t, k, s.routes[n], n) {
+			out = append(out, n)
+		}
+	}
+	return out
 }
-
-// Reserve charges the token limits with prompt + maximum output, then holds the
-// priced worst case against every budget of the key and its tenant. Errors:
-// CodeRateLimited with RetryAfter ≤ 60 s (NoRetry if the request alone is larger
-// than the limit), CodeQuota with NoRetry if a budget is exhausted or if there
-// is a budget but no price, CodeUnavailable if the ledger takes no new work. A
-// refusal is noted in the ledger.
-func (p *Policy) Reserve(ctx context.Context, a *Admission, r ReserveRequest) (*Reservation, error) {
-	return nil, infer.Errorf(infer.CodeUnavailable, "the ledger is not open")
-}
-
-// Outcome is how a reserved request ended.
-type Outcome struct {
-	Outcome   store.Outcome
-	Finish    string
-	ErrorCode string
-	Candidate int // index into Route.Candidates of what served it
-	Attempts  []store.Attempt
-	Usage     infer.Usage
-	TTFT      time.Duration
-	Contract  string // replaces that of the reservation if set
-}
-
-// Settle charges what was used and corrects the token limits by what was not.
-func (r *Reservation) Settle(o Outcome) (store.Row, error) { return store.Row{}, nil }
-
-// Release ends the reservation without charge: nothing was dispatched or
-// delivered.
-func (r *Reservation) Release(o Outcome) (store.Row, error) { return store.Row{}, nil }
 
 // BudgetState is one budget's position in its present window.
 type BudgetState struct {
@@ -157,5 +188,41 @@ type BudgetState struct {
 	CapNano, SpentNano, HeldNano int64
 }
 
-// Budgets lists the positions of all configured budgets.
-func (p *Policy) Budgets() ([]BudgetState, error) { return nil, nil }
+// Budgets lists the positions of all configured budgets of tenants and live
+// keys.
+func (p *Policy) Budgets() ([]BudgetState, error) {
+	s, now := p.snap.Load(), p.now()
+	out := []BudgetState{}
+	add := func(t *tenant, charges []charge) error {
+		for _, c := range charges {
+			w, err := store.WindowAt(c.period, t.zone, now)
+			if err != nil {
+				return err
+			}
+			b, err := p.store.Balance(c.id, w.ID)
+			if err != nil {
+				return err
+			}
+			out = append(out, BudgetState{t.name, c.key, c.id, c.period, w, c.cap, b.SpentNano, b.HeldNano})
+		}
+		return nil
+	}
+	for i := range s.config.Tenants { // in the file's order
+		t := s.tenants[s.config.Tenants[i].Name]
+		if err := add(t, t.own()); err != nil {
+			return nil, infer.AsError(err)
+		}
+	}
+	keys, err := p.store.Keys(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	for i := range keys {
+		if t := s.tenants[keys[i].Tenant]; t != nil && keys[i].Live(now) {
+			if err := add(t, t.keys(&keys[i])); err != nil {
+				return nil, infer.AsError(err)
+			}
+		}
+	}
+	return out, nil
+}

@@ -82,7 +82,7 @@ func (s *Store) Verify(credential string) (Key, bool) {
 	if k == nil {
 		k = &storedKey{}
 	}
-	live := ok && k.ID != "" && !k.Disabled && k.Revoked.IsZero() && (k.Expires.IsZero() || now.Before(k.Expires))
+	live := ok && k.Live(now)
 	match := hmac.Equal(sum, padHash(k.Hash))
 	old := hmac.Equal(sum, padHash(k.OldHash)) && now.Before(k.OldUntil)
 	key := k.Key
@@ -154,4 +154,19 @@ func (r *keyring) flushOp(now time.Time, force bool) *op {
 		}
 	}
 	return o
+}
+
+// Key gives a key by its public id, from memory.
+func (s *Store) Key(id string) (Key, bool) {
+	s.keys.mu.RLock()
+	defer s.keys.mu.RUnlock()
+	if k := s.keys.byID[id]; k != nil {
+		return k.Key, true
+	}
+	return Key{}, false
+}
+
+// Live says whether the key may be used at that time.
+func (k *Key) Live(now time.Time) bool {
+	return k.ID != "" && !k.Disabled && k.Revoked.IsZero() && (k.Expires.IsZero() || now.Before(k.Expires))
 }

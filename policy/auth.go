@@ -1,0 +1,141 @@
+package policy
+
+import (
+	"net/netip"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"hearth/engine/infer"
+	"hearth/store"
+)
+
+// Identity is an authenticated caller.
+type Identity struct {
+	KeyID  string
+	Name   string // of the key
+	Tenant string
+}
+
+// errKey is the one answer to every failed authentication.
+func errKey() *infer.Error {
+	return infer.Errorf(infer.CodeUnauthorized, "a valid api key is required")
+}
+
+// Authenticate finds the caller behind a credential (the value of a bearer
+// token or x-api-key). Every failure is the same CodeUnauthorized; too many from
+// one address become CodeRateLimited. A right credential always passes, so that
+// nobody can lock out others behind the same address; the secrets have 256 bits,
+// damping spares the machine and the log. A live key of a tenant that is
+// disabled or gone is CodeForbidden.
+func (p *Policy) Authenticate(credential, remoteAddr string) (*Identity, error) {
+	k, ok := p.store.Verify(credential)
+	if !ok {
+		if wait, damped := p.failed.note(remoteAddr); damped {
+			return nil, &infer.Error{Code: infer.CodeRateLimited, RetryAfter: wait,
+				Message: "too many failed attempts to authenticate from this address"}
+		}
+		return nil, errKey()
+	}
+	if _, err := p.tenantOf(p.snap.Load(), &k); err != nil {
+		return nil, err
+	}
+	return &Identity{KeyID: k.ID, Name: k.Name, Tenant: k.Tenant}, nil
+}
+
+func (p *Policy) tenantOf(s *Snapshot, k *store.Key) (*tenant, error) {
+	t := s.tenants[k.Tenant]
+	if t == nil || t.disabled {
+		return nil, infer.Errorf(infer.CodeForbidden, "the tenant of this api key is disabled")
+	}
+	return t, nil
+}
+
+// caller looks up key and tenant of an identity as they are now.
+func (p *Policy) caller(id *Identity) (*Snapshot, *tenant, *store.Key, error) {
+	s := p.snap.Load()
+	k, ok := p.store.Key(id.KeyID)
+	if !ok || !k.Live(p.now()) || k.Tenant != id.Tenant {
+		return nil, nil, nil, errKey()
+	}
+	t, err := p.tenantOf(s, &k)
+	return s, t, &k, err
+}
+
+// maxAddresses bounds the memory of failed attempts.
+const maxAddresses = 10_000
+
+// failures damps failed attempts by network address.
+type failures struct {
+	elapsed func() time.Duration
+
+	mu     sync.Mutex // guards what follows
+	per    rate.Limit
+	burst  int
+	byAddr map[string]*rate.Limiter
+}
+
+func (f *failures) configure(c AuthConfig) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.per, f.burst = rate.Limit(float64(c.FailuresPerMinute)/60), c.FailureBurst
+	now := epoch.Add(f.elapsed())
+	for _, b := range f.byAddr {
+		b.SetLimitAt(now, f.per)
+		b.SetBurstAt(now, f.burst)
+	}
+}
+
+// note counts a failed attempt and says whether it is one too many.
+func (f *failures) note(remoteAddr string) (wait time.Duration, damped bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now, addr := epoch.Add(f.elapsed()), network(remoteAddr)
+	b := f.byAddr[addr]
+	if b == nil {
+		f.makeRoomLocked(now)
+		b = rate.NewLimiter(f.per, f.burst)
+		f.byAddr[addr] = b
+	}
+	if b.AllowN(now, 1) {
+		return 0, false
+	}
+	return clampRetry(time.Duration((1 - b.TokensAt(now)) / float64(f.per) * float64(time.Second))), true
+}
+
+// makeRoomLocked drops addresses that have been quiet, or else any one.
+func (f *failures) makeRoomLocked(now time.Time) {
+	if len(f.byAddr) < maxAddresses {
+		return
+	}
+	for a, b := range f.byAddr {
+		if b.TokensAt(now) >= float64(f.burst) {
+			delete(f.byAddr, a)
+		}
+	}
+	for a := range f.byAddr {
+		if len(f.byAddr) < maxAddresses {
+			return
+		}
+		delete(f.byAddr, a)
+	}
+}
+
+// network is what counts as one place: an IPv4 address or an IPv6 /64, which
+// is what one customer is given.
+func network(remoteAddr string) string {
+	ap, err := netip.ParseAddrPort(remoteAddr)
+	addr := ap.Addr()
+	if err != nil {
+		if addr, err = netip.ParseAddr(remoteAddr); err != nil {
+			return "?"
+		}
+	}
+	addr = addr.Unmap().WithZone("")
+	if addr.Is4() {
+		return addr.String()
+	}
+	prefix, _ := addr.Prefix(64)
+	return prefix.String()
+}

@@ -1,0 +1,164 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"hearth/store"
+)
+
+// Snapshot is everything that a configuration says, in the shape in which
+// requests ask for it. It is immutable; a reload makes another one.
+type Snapshot struct {
+	config  Config
+	tenants map[string]*tenant
+	routes  map[string]*Route // by public name and alias
+	names   []string          // public names without aliases, sorted
+}
+
+type tenant struct {
+	name       string
+	disabled   bool
+	models     []string
+	zone       *time.Location
+	limits     store.Limits
+	keyLimits  store.Limits
+	budgets    []store.KeyBudget
+	keyBudgets []store.KeyBudget
+}
+
+// Route is how a public model name is served.
+type Route struct {
+	Name       string        // public name of the route
+	Class      string        // request class
+	Deadline   time.Duration // 0: none of its own
+	Candidates []Candidate   // in order; at least one
+}
+
+// Candidate is one backend that may serve a route.
+type Candidate struct {
+	Backend string // "local" is the engine in this box
+	Model   string // the model's name there
+	Price   store.Price
+	Priced  bool // a price is known
+}
+
+// build makes the snapshot of a validated configuration.
+func build(c Config, local []string) (*Snapshot, error) {
+	s := &Snapshot{config: c, tenants: map[string]*tenant{}, routes: map[string]*Route{}}
+	for i := range c.Tenants {
+		t, err := buildTenant(&c.Tenants[i], c.Zone)
+		if err != nil {
+			return nil, err
+		}
+		s.tenants[t.name] = t
+	}
+	for i := range c.Routes {
+		r := &c.Routes[i]
+		route := &Route{Name: r.Model, Class: r.Class, Deadline: time.Duration(r.Deadline),
+			Candidates: []Candidate{s.candidate(r.Model, r.Backend, r.Upstream)}}
+		for _, name := range append([]string{r.Model}, r.Aliases...) {
+			s.routes[name] = route
+		}
+		s.names = append(s.names, r.Model)
+	}
+	for _, m := range local {
+		if s.routes[m] == nil {
+			s.routes[m] = &Route{Name: m, Candidates: []Candidate{s.candidate(m, localBackend, m)}}
+			s.names = append(s.names, m)
+		}
+	}
+	slices.Sort(s.names)
+	return s, nil
+}
+
+func buildTenant(c *TenantConfig, zone string) (*tenant, error) {
+	t := &tenant{name: c.Name, disabled: c.Disabled, models: c.Models, limits: c.Limits, keyLimits: c.KeyLimits}
+	if c.Zone != "" {
+		zone = c.Zone
+	}
+	var err error
+	if t.zone, err = time.LoadLocation(zone); err != nil {
+		return nil, fmt.Errorf("cannot use time zone %q of tenant %s: %w", zone, c.Name, err)
+	}
+	for _, b := range c.Budgets {
+		t.budgets = append(t.budgets, store.KeyBudget{Period: b.Period, CapNano: int64(b.CapUSD)})
+	}
+	for _, b := range c.KeyBudgets {
+		t.keyBudgets = append(t.keyBudgets, store.KeyBudget{Period: b.Period, CapNano: int64(b.CapUSD)})
+	}
+	return t, nil
+}
+
+// candidate finds the price of a model: that of its public name, else that of
+// its name at the backend.
+func (s *Snapshot) candidate(public, backend, model string) Candidate {
+	c := Candidate{Backend: backend, Model: model}
+	for _, name := range []string{public, model} {
+		for i := range s.config.Prices {
+			p := &s.config.Prices[i]
+			if p.Model != name {
+				continue
+			}
+			c.Priced = true
+			c.Price = store.Price{Version: s.config.PriceVersion, Input: int64(p.InputUSDPerM), Output: int64(p.OutputUSDPerM),
+				Cached: int64(*p.CachedUSDPerM), CacheWrite: int64(*p.CacheWriteUSDPerM)}
+			return c
+		}
+	}
+	return c
+}
+
+// allows says whether a list of names and "prefix*" patterns has name. An empty
+// list allows all.
+func allows(patterns []string, name string) bool {
+	if len(patterns) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		if prefix, star := strings.CutSuffix(p, "*"); star {
+			return strings.HasPrefix(name, prefix)
+		}
+		return p == name
+	})
+}
+
+// charge is one budget that a key's requests count against.
+type charge struct {
+	id     string
+	key    string // empty: the tenant's own
+	period store.Period
+	cap    int64
+}
+
+// own lists the budgets of the tenant itself.
+func (t *tenant) own() []charge {
+	var out []charge
+	for _, b := range t.budgets {
+		out = append(out, charge{"tenant/" + t.name + "/" + string(b.Period), "", b.Period, b.CapNano})
+	}
+	return out
+}
+
+// keys lists the budgets of one of its keys.
+func (t *tenant) keys(k *store.Key) []charge {
+	budgets := k.Budgets
+	if len(budgets) == 0 {
+		budgets = t.keyBudgets
+	}
+	var out []charge
+	for _, b := range budgets {
+		out = append(out, charge{"key/" + k.ID + "/" + string(b.Period), k.ID, b.Period, b.CapNano})
+	}
+	return out
+}
+
+// limitsOf gives a key's own limits, or those of its tenant for each key.
+func (t *tenant) limitsOf(k *store.Key) store.Limits {
+	if k.Limits != (store.Limits{}) {
+		return k.Limits
+	}
+	return t.keyLimits
+}
