@@ -1,0 +1,189 @@
+package cpu
+
+import (
+	"math"
+
+	"hearth/kernels"
+)
+
+// runAttn turns heads and fills the cache, then attends. Keys and values of the
+// step must all be in the cache before, so there is a barrier between.
+func (d *Device) runAttn(th, index int, a *attnStage, rows int) {
+	kvHeads := a.op.Attn.KVHeads
+	from, to := share(rows*kvHeads, th, d.threads)
+	for u := from; u < to; u++ {
+		d.turnHead(a, u/kvHeads, u%kvHeads)
+	}
+	d.turn.wait()
+	d.attend(th, &d.claims[index&1], a)
+}
+
+// turnHead runs the per-head ops on KV head g of row r and on the query heads
+// that share it, and stores key and value.
+func (d *Device) turnHead(a *attnStage, r, g int) {
+	at := a.op.Attn
+	dim, group := at.HeadDim, at.Heads/at.KVHeads
+	for i := range a.heads {
+		o := &a.heads[i]
+		x := d.regs[o.Dst].row(r)
+		if o.Dst == a.op.K {
+			x = x[g*dim : (g+1)*dim]
+		} else {
+			x = x[g*group*dim : (g+1)*group*dim]
+		}
+		if o.Kind == kernels.OpRope {
+			d.ropeRow(x, o.Rope, r)
+		} else {
+			d.normRow(x, x, o)
+		}
+	}
+	at0 := d.rowOf[r]
+	block := int(at0.span.Blocks[at0.pos/d.kv.BlockSize])
+	d.cache.put(a.op.Layer, block, g, at0.pos%d.kv.BlockSize,
+		d.regs[a.op.K].row(r)[g*dim:(g+1)*dim], d.regs[a.op.V].row(r)[g*dim:(g+1)*dim])
+}
+
+// counter hands out units of work; results do not depend on who gets which.
+type counter interface{ Add(int64) int64 }
+
+// attend works through units: a tile of rows of one span, and query heads of
+// one KV head. Long spans are tiled by rows; single rows may be cut down to one
+// head so that all threads have work.
+func (d *Device) attend(th int, claims counter, a *attnStage) {
+	at := a.op.Attn
+	group := at.Heads / at.KVHeads
+	heads := min(group, attnCols)
+	if len(d.batch.Spans)*at.KVHeads < 4*d.threads {
+		heads = 1
+	}
+	unit, mine := int64(0), claims.Add(1)-1
+	for i := range d.batch.Spans {
+		s := &d.batch.Spans[i]
+		h := heads
+		if s.Len > 1 {
+			h = min(group, attnCols)
+		}
+		tile := int32(max(1, min(16, attnCols/h)))
+		for r := int32(0); r < s.Len; r += tile {
+			for h0 := 0; h0 < at.Heads; {
+				n := min(h, group-h0%group)
+				if unit == mine {
+					d.attendTile(th, a, s, r, min(tile, s.Len-r), h0, n)
+					mine = claims.Add(1) - 1
+				}
+				unit++
+				h0 += n
+			}
+		}
+	}
+}
+
+// attendTile: heads [h0, h0+n), all of one KV head, of rows [r0, r0+rows) of
+// span s. Blocks of keys are folded in ascending order, each with an online
+// softmax (Milakov and Gimelshein, arXiv 1805.02867); which blocks a row sees
+// depends on its position only.
+func (d *Device) attendTile(th int, a *attnStage, s *kernels.Span, r0, rows int32, h0, n int) {
+	t := tile{d: d, sc: &d.scratch[th], a: a.op.Attn, layer: &d.cache.layers[a.op.Layer], n: n, cols: n * int(rows)}
+	dim := t.a.HeadDim
+	for r := range int(rows) {
+		q := d.regs[a.op.A].row(int(s.Row+r0) + r)[h0*dim : (h0+n)*dim]
+		copy(t.sc.q[r*n*dim:], q)
+	}
+	for c := range t.cols {
+		t.sc.state[c].reset()
+	}
+	clear(t.sc.acc[:t.cols*t.layer.dim])
+	first, size := int(s.Context+r0), d.kv.BlockSize
+	kvHead := h0 / (t.a.Heads / t.a.KVHeads)
+	for b := t.from(first) / size; b*size < first+int(rows); b++ {
+		keys, vals := d.cache.head(a.op.Layer, int(s.Blocks[b]), kvHead)
+		t.block(keys, vals, b*size, first, int(rows))
+	}
+	for r := range int(rows) {
+		out := d.regs[a.op.Dst].row(int(s.Row+r0) + r)[h0*dim : (h0+n)*dim]
+		for h := range n {
+			c := r*n + h
+			inv := 1 / t.sc.state[c].total()
+			acc := t.sc.acc[c*t.layer.dim:][:dim]
+			for i, v := range acc {
+				out[h*dim+i] = v * inv
+			}
+		}
+	}
+}
+
+// tile is the state of attendTile; column c is row c/n, head c%n.
+type tile struct {
+	d       *Device
+	sc      *scratch
+	a       *kernels.Attention
+	layer   *cacheLayer
+	n, cols int
+}
+
+// from is the first position that a query at pos sees.
+func (t *tile) from(pos int) int {
+	if t.a.Window > 0 {
+		return max(0, pos-t.a.Window+1)
+	}
+	return 0
+}
+
+// seen is the range of slots in the block at base that a query at pos sees.
+func (t *tile) seen(base, pos int) (lo, hi int) {
+	return max(0, t.from(pos)-base), min(t.d.kv.BlockSize, pos+1-base)
+}
+
+// block folds one block of keys and values into all columns that see it.
+func (t *tile) block(keys, vals []byte, base, first, rows int) {
+	for r := 0; r < rows; {
+		lo, hi := t.seen(base, first+r)
+		end := r + 1
+		for end < rows {
+			l, h := t.seen(base, first+end)
+			if l != lo || h != hi {
+				break
+			}
+			end++
+		}
+		if lo < hi {
+			t.fold(keys, vals, lo, hi, r*t.n, end*t.n)
+		}
+		r = end
+	}
+}
+
+// fold: columns [c0, c1) see slots [lo, hi) of the block.
+func (t *tile) fold(keys, vals []byte, lo, hi, c0, c1 int) {
+	ks, dim, wide, size := t.d.ks, t.a.HeadDim, t.layer.dim, t.d.kv.BlockSize
+	scores, typ := t.sc.scores, t.d.kv.Type
+	stride := wide * panelRows * t.d.cache.size
+	count := tiles(c1 - c0)
+	for i := range count {
+		c, end := share(c1-c0, i, count)
+		c, end = c+c0, end+c0
+		ks.fmat(typ, end-c, &scores[c*size], 4*size, &keys[0], stride, &t.sc.q[c*dim], 4*dim, dim, panels(hi))
+		for ; c < end; c++ {
+			t.sc.alpha[c] = t.soften(scores[c*size:(c+1)*size], lo, hi, &t.sc.state[c])
+		}
+	}
+	vstride, skip := size*panelRows*t.d.cache.size, lo*panelRows*t.d.cache.size
+	for i := range count {
+		c, end := share(c1-c0, i, count)
+		c, end = c+c0, end+c0
+		ks.fmatAcc(typ, end-c, &t.sc.acc[c*wide], 4*wide, &vals[skip], vstride,
+			&scores[c*size+lo], 4*size, hi-lo, wide/panelRows, &t.sc.alpha[c])
+	}
+}
+
+// soften turns the scores of one column into weights.
+func (t *tile) soften(s []float32, lo, hi int, st *softState) float32 {
+	scale := t.a.Scale
+	if c := float64(t.a.SoftCap); c > 0 {
+		for i := lo; i < hi; i++ {
+			s[i] = float32(c * math.Tanh(float64(s[i]*scale)/c))
+		}
+		scale = 1
+	}
+	return t.d.ks.softmax(&s[0], panels(hi), lo, hi, scale, st)
+}

@@ -1,0 +1,91 @@
+package cpu
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"hearth/kernels"
+)
+
+// cache is the paged KV cache. A block of one layer and KV head holds keys as
+// panels of eight tokens, (blockSize/8, headDim, 8), so that scores are lanes,
+// and values as panels of eight dimensions, (dim/8, blockSize, 8), so that
+// outputs are. dim is headDim rounded up to 8.
+type cache struct {
+	mem    []byte
+	t      kernels.DType
+	size   int // bytes of a value
+	tokens int // of a block
+	blocks int
+	layers []cacheLayer
+}
+
+type cacheLayer struct {
+	keys, vals    int // offset in mem of block 0
+	heads, dim    int
+	headBytes     int // of keys, or of values, of one head in one block
+	rawDim        int
+	bytesPerBlock int // heads · headBytes
+}
+
+func (c *cache) allocate(p *kernels.Program, kv kernels.KVConfig) error {
+	c.t, c.size, c.tokens, c.blocks = kv.Type, kv.Type.BlockBytes(), kv.BlockSize, kv.Blocks
+	c.layers = make([]cacheLayer, len(p.KV))
+	total := int64(0)
+	for i, l := range p.KV {
+		dim := panels(l.HeadDim) * panelRows
+		head := c.tokens * dim * c.size
+		block := int64(l.KVHeads) * int64(head)
+		if block > math.MaxInt64/4/int64(kv.Blocks) || total > math.MaxInt64/2-2*block*int64(kv.Blocks) {
+			return fmt.Errorf("kv cache of %d blocks is too large", kv.Blocks)
+		}
+		c.layers[i] = cacheLayer{keys: int(total), vals: int(total + block*int64(kv.Blocks)), heads: l.KVHeads,
+			dim: dim, rawDim: l.HeadDim, headBytes: head, bytesPerBlock: int(block)}
+		total += 2 * block * int64(kv.Blocks)
+	}
+	var err error
+	c.mem, err = allocate(int(total))
+	return err
+}
+
+// head returns the keys and values of one head in one block.
+func (c *cache) head(layer, block, head int) (keys, vals []byte) {
+	l := &c.layers[layer]
+	at := block*l.bytesPerBlock + head*l.headBytes
+	return c.mem[l.keys+at:][:l.headBytes], c.mem[l.vals+at:][:l.headBytes]
+}
+
+// put stores the key and value of one head at slot of a block.
+func (c *cache) put(layer, block, head, slot int, k, v []float32) {
+	keys, vals := c.head(layer, block, head)
+	dim := c.layers[layer].dim
+	kat := (slot/panelRows*dim*panelRows + slot%panelRows) * c.size
+	for i, x := range k {
+		c.store(keys, kat+i*panelRows*c.size, x)
+	}
+	for i, x := range v {
+		c.store(vals, ((i/panelRows*c.tokens+slot)*panelRows+i%panelRows)*c.size, x)
+	}
+}
+
+func (c *cache) store(b []byte, at int, x float32) {
+	switch c.t {
+	case kernels.F16:
+		binary.LittleEndian.PutUint16(b[at:], kernels.ToF16(x))
+	case kernels.BF16:
+		binary.LittleEndian.PutUint16(b[at:], kernels.ToBF16(x))
+	default:
+		binary.LittleEndian.PutUint32(b[at:], math.Float32bits(x))
+	}
+}
+
+func (c *cache) copyBlock(from, to int) {
+	for i := range c.layers {
+		l := &c.layers[i]
+		n := l.bytesPerBlock
+		for _, base := range [2]int{l.keys, l.vals} {
+			copy(c.mem[base+to*n:][:n], c.mem[base+from*n:][:n])
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package cpu
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"hearth/kernels"
+	"hearth/kernels/kerneltest"
+	"hearth/kernels/ref"
+)
+
+func open(o Options) kerneltest.Open {
+	return func(t testing.TB) kernels.Device {
+		d, err := New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+}
+
+func TestRef(t *testing.T) {
+	kerneltest.Against(t, func(testing.TB) kernels.Device { return ref.New() }, false)
+}
+
+func TestCases(t *testing.T) {
+	for _, path := range Paths() {
+		for _, act := range []string{"f32", "q8"} {
+			t.Run(path+"/"+act, func(t *testing.T) {
+				kerneltest.Against(t, open(Options{Threads: 2, Path: path, Activations: act}), act == "q8")
+			})
+		}
+	}
+}
+
+// Packing loses nothing.
+func TestPanelRoundTrip(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, typ := range kernels.DTypes() {
+		s := spec(typ)
+		if s == nil {
+			continue
+		}
+		w := kerneltest.Tensor(rng, "w", typ, 11, 2*s.values, 1)
+		for p := range panels(11) {
+			dst := make([]byte, 2*s.blockBytes())
+			repack(dst, &w, p)
+			for r := range min(panelRows, 11-p*panelRows) {
+				for b := range 2 {
+					var want, got levels
+					n, row := typ.BlockBytes(), typ.RowBytes(w.Cols)
+					readers[typ](&want, w.Data[(p*panelRows+r)*row+b*n:][:n])
+					s.unpack(dst[b*s.blockBytes():], r, &got)
+					if got != want {
+						t.Fatalf("%v panel %d row %d block %d: got %v, want %v", typ, p, r, b, got, want)
+					}
+				}
+			}
+		}
+	}
+}
+
+// The same bits alone and in random batches, with 1, 2 and 3 threads, on every
+// path.
+func TestBatchInvariance(t *testing.T) {
+	for _, act := range []string{"q8", "f32"} {
+		var opens []kerneltest.Open
+		for _, path := range Paths() {
+			for threads := 1; threads <= 3; threads++ {
+				opens = append(opens, open(Options{Threads: threads, Path: path, Activations: act}))
+			}
+		}
+		t.Run(act, func(t *testing.T) { kerneltest.BatchInvariance(t, 42, opens...) })
+	}
+}
+
+// A step in steady state does not allocate.
+func TestStepAllocs(t *testing.T) {
+	p := kerneltest.Model(kerneltest.Shape{Vocab: 64, Width: 256, Layers: 2, Heads: 4, KVHeads: 2, HeadDim: 64, FFN: 512,
+		Type: kernels.Q4_K, Head: kernels.Q8_0, QKNorm: true, Bias: true}, 3)
+	d, err := New(Options{Threads: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if err := d.Load(p, kernels.KVConfig{Blocks: 8, BlockSize: 16, Type: kernels.F16}); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int{1, 7, 40} {
+		s := kerneltest.Step{Tokens: make([]int32, n), Spans: []kernels.Span{{Len: int32(n), Blocks: []int32{3, 1, 2, 0}}}}
+		b := s.Batch(p)
+		if a := testing.AllocsPerRun(20, func() {
+			if err := d.Step(b); err != nil {
+				t.Fatal(err)
+			}
+		}); a != 0 {
+			t.Errorf("a step of %d rows allocates %v times", n, a)
+		}
+	}
+}

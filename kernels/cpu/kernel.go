@@ -1,0 +1,95 @@
+package cpu
+
+import (
+	"fmt"
+	"runtime"
+
+	"hearth/kernels"
+)
+
+// maxCols is the most activation rows that one kernel call takes.
+const maxCols = 4
+
+// Quantized activations. A row is a sequence of blocks:
+//
+//	act32:  32 × int8, d float32, d·sum float32, sum int32, 4 bytes unused
+//	act256: 256 × int8, sums of 16 (16 × int16), sums of 32 (8 × int16), d float32, 12 bytes unused
+//
+// where value = d · int8.
+const (
+	act32Bytes, act32D, act32DSum, act32Sum                = 48, 32, 36, 40
+	act256Bytes, act256Sum16, act256Sum32, act256D         = 320, 256, 288, 304
+	softNegInf                                     float32 = -3e38 // below any score
+)
+
+// kernelSet is one implementation of the inner loops. All sets give the same
+// bits: integers are exact, and every float32 product and sum is rounded by
+// itself, in the same order. ld… are distances in bytes between rows.
+type kernelSet struct {
+	name string
+
+	// quantize32 and quantize256 round x to act32 or act256 blocks.
+	quantize32, quantize256 func(dst []byte, x []float32)
+
+	// mat multiplies cols (1…maxCols) rows of quantized activations by count
+	// panels of blocks blocks each: dst[c][8p+r] = Σ value(w) · value(act).
+	// For each block in order, sums are exact integers, then
+	// acc += float32(sum)·(d·da), then acc ±= minimum term.
+	mat func(t kernels.DType, cols int, dst *float32, ldd int, w, act *byte, lda, blocks, count int)
+
+	// fmat does so with float32 activations and F32, F16 or BF16 panels of k
+	// columns, one panel every stride bytes: acc += w·x, k in order.
+	fmat func(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count int)
+
+	// fmatAcc starts from dst · alpha[c] instead of 0.
+	fmatAcc func(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count int, alpha *float32)
+
+	// softmax folds scores s[lo:hi)·scale into st and turns all 8·vecs scores
+	// into weights (0 outside [lo, hi)). It returns what earlier sums are to be
+	// multiplied by.
+	softmax func(s *float32, vecs, lo, hi int, scale float32, st *softState) float32
+
+	// sumSquares adds x² in eight lanes, then the lanes, then the rest.
+	sumSquares func(x []float32) float32
+	// scaleMul: dst = (a·f)·w. add: dst += a. siluMul, geluMul: dst = act(a)·b.
+	scaleMul         func(dst, a, w []float32, f float32)
+	add              func(dst, a []float32)
+	siluMul, geluMul func(dst, a, b []float32)
+}
+
+// softState is the running softmax of one query: maximum and eight partial sums.
+type softState struct {
+	max float32
+	_   [7]float32
+	sum [8]float32
+}
+
+func (st *softState) reset() { *st = softState{max: softNegInf} }
+
+// total is the sum of all weights so far.
+func (st *softState) total() float32 { return sum8(&st.sum) }
+
+// sum8 adds eight lanes in the order that vector code can: halves, then pairs.
+func sum8(l *[8]float32) float32 {
+	return ((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7]))
+}
+
+// Paths lists the kernel sets that this machine can run, best first.
+func Paths() []string {
+	var names []string
+	for _, s := range sets() {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+// choose finds a set by name; "" is the best.
+func choose(name string) (*kernelSet, error) {
+	all := sets()
+	for _, s := range all {
+		if name == "" || s.name == name {
+			return s, nil
+		}
+	}
+	return nil, fmt.Errorf("cpu: no kernel path %q on this %s machine, want one of %q", name, runtime.GOARCH, Paths())
+}

@@ -1,0 +1,190 @@
+package cpu
+
+import (
+	"unsafe"
+
+	"hearth/kernels"
+)
+
+// chunkBytes bounds the quantized input that is multiplied by all of a thread's
+// panels before the next rows, so that it stays in the second-level cache.
+const chunkBytes = 192 << 10
+
+// runLinear prepares the input, multiplies, and runs what follows on the
+// columns that this thread made.
+func (d *Device) runLinear(th int, l *linearStage, rows int) {
+	act := d.prepare(th, l, rows)
+	for i := range l.mats {
+		o := &l.mats[i]
+		w := &d.weights[o.W]
+		from, to := share(panels(w.t.Rows), th, d.threads)
+		if from < to {
+			d.multiply(th, l, o, w, act, rows, from, to)
+		}
+	}
+	for i := range l.post {
+		o := &l.post[i]
+		width := d.regs[o.Dst].width
+		from, to := share(panels(width), th, d.threads)
+		from, to = from*panelRows, min(to*panelRows, width)
+		if from >= to {
+			continue
+		}
+		for r := range rows {
+			d.pointwise(o, r, from, to)
+		}
+	}
+}
+
+// prepare norms and quantizes the input: all rows by every thread for itself if
+// they are few, else each thread some rows for all.
+func (d *Device) prepare(th int, l *linearStage, rows int) *actRows {
+	reg := &d.regs[l.input]
+	if rows > replicated {
+		a := &d.shared
+		from, to := share(rows, th, d.threads)
+		for r := from; r < to; r++ {
+			x := reg.row(r)
+			if l.norm != nil {
+				d.normRow(x, d.regs[l.norm.A].row(r), l.norm)
+			}
+			d.quantize(a, l, x, r)
+		}
+		d.turn.wait()
+		return a
+	}
+	a := &d.scratch[th].act
+	if l.norm == nil {
+		for r := range rows {
+			d.quantize(a, l, reg.row(r), r)
+		}
+		return a
+	}
+	for r := range rows {
+		x := a.floats[r*reg.stride:][:reg.width]
+		d.normRow(x, d.regs[l.norm.A].row(r), l.norm)
+		d.quantize(a, l, x, r)
+	}
+	return a
+}
+
+func (d *Device) quantize(a *actRows, l *linearStage, x []float32, r int) {
+	if l.need32 {
+		n := len(x) / 32 * act32Bytes
+		d.ks.quantize32(a.act32[r*n:][:n], x)
+	}
+	if l.need256 {
+		n := len(x) / 256 * act256Bytes
+		d.ks.quantize256(a.act256[r*n:][:n], x)
+	}
+}
+
+// floatInput is where the float32 form of the stage's input is, and the bytes
+// of a row.
+func (d *Device) floatInput(a *actRows, l *linearStage) (*float32, int) {
+	reg := &d.regs[l.input]
+	if l.norm != nil && a != &d.shared {
+		return &a.floats[0], 4 * reg.stride
+	}
+	return &reg.data[0], 4 * reg.stride
+}
+
+// tiles cuts n columns into near-equal tiles of at most maxCols; tile i of
+// count starts at i·n/count.
+func tiles(n int) int { return (n + maxCols - 1) / maxCols }
+
+// multiply makes panels [from, to) of one matrix for all rows.
+func (d *Device) multiply(th int, l *linearStage, o *kernels.Op, w *weight, act *actRows, rows, from, to int) {
+	dst := &d.regs[o.Dst]
+	switch {
+	case isFloat(w.t.Type):
+		x, ldx := d.floatInput(act, l)
+		d.multiplyFloat(w, dst, x, ldx, rows, from, to)
+	case d.floats:
+		x, ldx := d.floatInput(act, l)
+		d.multiplyDequantized(th, w, dst, x, ldx, rows, from, to)
+	default:
+		d.multiplyInt(w, dst, act, rows, from, to)
+	}
+	if o.Bias != kernels.NoTensor {
+		bias := d.weights[o.Bias].vector[from*panelRows : to*panelRows]
+		for r := range rows {
+			d.ks.add(dst.data[r*dst.stride+from*panelRows:][:len(bias)], bias)
+		}
+	}
+}
+
+// at is p moved by n bytes.
+func at[T any](p *T, n int) *T { return (*T)(unsafe.Add(unsafe.Pointer(p), n)) }
+
+func (d *Device) multiplyInt(w *weight, dst *register, act *actRows, rows, from, to int) {
+	s := spec(w.t.Type)
+	blocks := w.t.Cols / s.values
+	a, lda := &act.act32, blocks*act32Bytes
+	if s.values == 256 {
+		a, lda = &act.act256, blocks*act256Bytes
+	}
+	base, out, ldd := &(*a)[0], &dst.data[0], 4*dst.stride
+	if rows <= maxCols {
+		d.ks.mat(w.t.Type, rows, at(out, 4*panelRows*from), ldd, &w.panels[from*w.stride], base, lda, blocks, to-from)
+		return
+	}
+	chunk := max(8, chunkBytes/lda&^7)
+	for r0 := 0; r0 < rows; r0 += chunk {
+		n := min(chunk, rows-r0)
+		t := tiles(n)
+		for p := from; p < to; p++ {
+			for i := range t {
+				c, end := share(n, i, t)
+				c += r0
+				d.ks.mat(w.t.Type, end+r0-c, at(out, c*ldd+4*panelRows*p), ldd, &w.panels[p*w.stride], at(base, c*lda), lda, blocks, 1)
+			}
+		}
+	}
+}
+
+func (d *Device) multiplyFloat(w *weight, dst *register, x *float32, ldx, rows, from, to int) {
+	out, ldd := &dst.data[0], 4*dst.stride
+	if rows <= maxCols {
+		d.ks.fmat(w.t.Type, rows, at(out, 4*panelRows*from), ldd, &w.panels[from*w.stride], w.stride, x, ldx, w.t.Cols, to-from)
+		return
+	}
+	chunk := max(8, chunkBytes/ldx&^7)
+	for r0 := 0; r0 < rows; r0 += chunk {
+		n := min(chunk, rows-r0)
+		t := tiles(n)
+		for p := from; p < to; p++ {
+			for i := range t {
+				c, end := share(n, i, t)
+				c += r0
+				d.ks.fmat(w.t.Type, end+r0-c, at(out, c*ldd+4*panelRows*p), ldd, &w.panels[p*w.stride], w.stride, at(x, c*ldx), ldx, w.t.Cols, 1)
+			}
+		}
+	}
+}
+
+// multiplyDequantized makes one panel of float32 at a time from the tensor.
+func (d *Device) multiplyDequantized(th int, w *weight, dst *register, x *float32, ldx, rows, from, to int) {
+	s := &d.scratch[th]
+	cols, rowBytes := w.t.Cols, w.t.Type.RowBytes(w.t.Cols)
+	panel, row := s.panel[:panelRows*cols], s.row[:cols]
+	out, ldd := &dst.data[0], 4*dst.stride
+	for p := from; p < to; p++ {
+		for r := range panelRows {
+			n := p*panelRows + r
+			if n >= w.t.Rows {
+				clear(row)
+			} else if err := kernels.Dequantize(row, w.t.Type, w.t.Data[n*rowBytes:(n+1)*rowBytes]); err != nil {
+				panic("BUG: a validated weight does not dequantize: " + err.Error())
+			}
+			for k, v := range row {
+				panel[k*panelRows+r] = v
+			}
+		}
+		t := tiles(rows)
+		for i := range t {
+			c, end := share(rows, i, t)
+			d.ks.fmat(kernels.F32, end-c, at(out, c*ldd+4*panelRows*p), ldd, (*byte)(unsafe.Pointer(&panel[0])), 0, at(x, c*ldx), ldx, cols, 1)
+		}
+	}
+}

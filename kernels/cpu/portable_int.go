@@ -1,0 +1,187 @@
+package cpu
+
+import (
+	"encoding/binary"
+	"math"
+	"unsafe"
+
+	"hearth/kernels"
+)
+
+// portable is the set without assembly.
+var portable = kernelSet{
+	name:        "portable",
+	quantize32:  quantize32,
+	quantize256: quantize256,
+	mat:         portableMat,
+	fmat: func(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count int) {
+		portableFmat(t, cols, dst, ldd, w, stride, x, ldx, k, count, nil)
+	},
+	fmatAcc:    portableFmat,
+	softmax:    portableSoftmax,
+	sumSquares: sumSquares,
+	scaleMul:   scaleMul,
+	add:        add,
+	siluMul:    siluMul,
+	geluMul:    geluMul,
+}
+
+// toInt is 1.5·2²³: adding it rounds a float32 below 2²² to an integer, to even.
+const toInt float32 = 12582912
+
+// tiny is the least maximum that is quantized; below it a block is zero. (127
+// divided by anything smaller could overflow.)
+const tiny float32 = 1e-30
+
+func absMax(x []float32) float32 {
+	var m float32
+	for _, v := range x {
+		if v < 0 {
+			v = -v
+		}
+		if v > m {
+			m = v
+		}
+	}
+	return m
+}
+
+// scales are the scale of a block whose largest magnitude is m, and its inverse.
+func scales(m float32) (d, inv float32) {
+	if m < tiny {
+		return 0, 0
+	}
+	return m / 127, 127 / m
+}
+
+// quantizeInts rounds x·inv to bytes and returns their sum.
+func quantizeInts(dst []byte, x []float32, inv float32) (sum int32) {
+	for i, v := range x {
+		r := float32(v*inv) + toInt
+		q := int8(int32(math.Float32bits(r)) - int32(math.Float32bits(toInt)))
+		dst[i] = byte(q)
+		sum += int32(q)
+	}
+	return sum
+}
+
+// quantize32: len(x) is a multiple of 32.
+func quantize32(dst []byte, x []float32) {
+	for ; len(x) > 0; dst, x = dst[act32Bytes:], x[32:] {
+		d, inv := scales(absMax(x[:32]))
+		sum := quantizeInts(dst[:32], x[:32], inv)
+		binary.LittleEndian.PutUint32(dst[act32D:], math.Float32bits(d))
+		binary.LittleEndian.PutUint32(dst[act32DSum:], math.Float32bits(d*float32(sum)))
+		binary.LittleEndian.PutUint32(dst[act32Sum:], uint32(sum))
+	}
+}
+
+// quantize256: len(x) is a multiple of 256.
+func quantize256(dst []byte, x []float32) {
+	for ; len(x) > 0; dst, x = dst[act256Bytes:], x[256:] {
+		d, inv := scales(absMax(x[:256]))
+		for i := range 8 {
+			a := quantizeInts(dst[32*i:32*i+16], x[32*i:32*i+16], inv)
+			b := quantizeInts(dst[32*i+16:32*i+32], x[32*i+16:32*i+32], inv)
+			binary.LittleEndian.PutUint16(dst[act256Sum16+4*i:], uint16(int16(a)))
+			binary.LittleEndian.PutUint16(dst[act256Sum16+4*i+2:], uint16(int16(b)))
+			binary.LittleEndian.PutUint16(dst[act256Sum32+2*i:], uint16(int16(a+b)))
+		}
+		binary.LittleEndian.PutUint32(dst[act256D:], math.Float32bits(d))
+	}
+}
+
+// rowAt is row c of a matrix with rows of n values, ld bytes apart.
+func rowAt[T float32 | byte](base *T, c, ld, n int) []T {
+	return unsafe.Slice((*T)(unsafe.Add(unsafe.Pointer(base), c*ld)), n)
+}
+
+func f32At(b []byte) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(b)) }
+
+// intBlock is a block of a panel with its levels made into values.
+type intBlock struct {
+	q      [panelRows][256]int8
+	sc, mn [panelRows][16]int32 // by 16 columns
+	d, m   [panelRows]float32
+	l      levels
+}
+
+func (ib *intBlock) read(t kernels.DType, s *panelSpec, block []byte) {
+	for r := range panelRows {
+		l := &ib.l
+		s.unpack(block, r, l)
+		ib.d[r], ib.m[r] = kernels.FromF16(l.d), kernels.FromF16(l.m)
+		for i, v := range l.q[:s.values] {
+			if t == kernels.IQ4_NL {
+				ib.q[r][i] = kernels.IQ4NLValues[v]
+				continue
+			}
+			ib.q[r][i] = int8(v) - int8(s.offset)
+		}
+		for i := range s.values / max(s.sub, 16) * min(s.sub, 1) {
+			n := s.sub / 16
+			for j := range n {
+				ib.sc[r][i*n+j], ib.mn[r][i*n+j] = int32(l.sc[i]), int32(l.mn[i])
+				if t == kernels.Q6_K || t == kernels.Q3_K {
+					ib.sc[r][i*n+j] = int32(int8(l.sc[i]))
+				}
+			}
+		}
+	}
+}
+
+func portableMat(t kernels.DType, cols int, dst *float32, ldd int, w, act *byte, lda, blocks, count int) {
+	s := spec(t)
+	size := s.blockBytes()
+	panel := unsafe.Slice(w, count*blocks*size)
+	var ib intBlock
+	for p := range count {
+		var acc [maxCols][panelRows]float32
+		for b := range blocks {
+			ib.read(t, s, panel[(p*blocks+b)*size:][:size])
+			for c := range cols {
+				if s.values == 32 {
+					ib.dot32(s.min, rowAt(act, c, lda, (b+1)*act32Bytes)[b*act32Bytes:], &acc[c])
+				} else {
+					ib.dot256(s.min, rowAt(act, c, lda, (b+1)*act256Bytes)[b*act256Bytes:], &acc[c])
+				}
+			}
+		}
+		for c := range cols {
+			copy(rowAt(dst, c, ldd, (p+1)*panelRows)[p*panelRows:], acc[c][:])
+		}
+	}
+}
+
+func (ib *intBlock) dot32(hasMin bool, a []byte, acc *[panelRows]float32) {
+	da, dsum := f32At(a[act32D:]), f32At(a[act32DSum:])
+	for r := range panelRows {
+		acc[r] += float32(float32(dotInt8(ib.q[r][:32], a[:32])) * float32(ib.d[r]*da))
+		if hasMin {
+			acc[r] += float32(ib.m[r] * dsum)
+		}
+	}
+}
+
+func (ib *intBlock) dot256(hasMin bool, a []byte, acc *[panelRows]float32) {
+	da := f32At(a[act256D:])
+	for r := range panelRows {
+		var sum, msum int32
+		for i := range 16 {
+			sum += ib.sc[r][i] * dotInt8(ib.q[r][16*i:16*i+16], a[16*i:16*i+16])
+			msum += ib.mn[r][i] * int32(int16(u16(a[act256Sum16+2*i:])))
+		}
+		acc[r] += float32(float32(sum) * float32(ib.d[r]*da))
+		if hasMin {
+			acc[r] -= float32(float32(msum) * float32(ib.m[r]*da))
+		}
+	}
+}
+
+func dotInt8(q []int8, a []byte) (sum int32) {
+	a = a[:len(q)]
+	for i, v := range q {
+		sum += int32(v) * int32(int8(a[i]))
+	}
+	return sum
+}

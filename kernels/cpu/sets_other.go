@@ -1,0 +1,3 @@
+package cpu
+
+func sets() []*kernelSet { return []*kernelSet{&portable} }

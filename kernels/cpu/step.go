@@ -1,0 +1,308 @@
+package cpu
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"unsafe"
+
+	"hearth/kernels"
+)
+
+// replicated is the most rows whose shared input every thread prepares for
+// itself: up to there that is cheaper than a barrier.
+const replicated = 4
+
+// attnCols is the most query heads that attention works on together.
+const attnCols = 64
+
+// actRows are rows of one stage's input: quantized, or float32 made for it.
+type actRows struct {
+	act32, act256 []byte
+	floats        []float32
+}
+
+// scratch is what one thread owns.
+type scratch struct {
+	act    actRows
+	panel  []float32 // a dequantized panel (f32 mode)
+	row    []float32 // a dequantized row
+	q      []float32 // (attnCols, dim)
+	scores []float32 // (attnCols, block)
+	acc    []float32 // (attnCols, dim)
+	state  []softState
+	alpha  []float32
+	_      [64]byte
+}
+
+// ropeTable holds cos and sin by row of the step: (rows, dim/2) each.
+type ropeTable struct {
+	r        *kernels.Rope
+	cos, sin []float32
+}
+
+// Step runs the batch on all threads.
+func (d *Device) Step(b *kernels.Batch) error {
+	if !d.loaded.Load() {
+		return errors.New("cpu: no program is loaded")
+	}
+	if err := b.Validate(d.p, d.kv); err != nil {
+		return fmt.Errorf("cpu: %w", err)
+	}
+	d.batch = b
+	d.reserve(b)
+	d.pool.run(d.threadF)
+	d.batch = nil
+	return nil
+}
+
+// reserve grows the buffers for this batch; in steady state it only fills tables.
+func (d *Device) reserve(b *kernels.Batch) {
+	d.rowOf = d.rowOf[:0]
+	for i := range b.Spans {
+		s := &b.Spans[i]
+		for j := range s.Len {
+			d.rowOf = append(d.rowOf, rowInfo{s, int(s.Context + j)})
+		}
+	}
+	d.sel = appendUnion(d.sel[:0], b.LogitRows, b.HiddenRows)
+	grown := d.reserveRegs(&d.ops, len(b.Tokens))
+	grown = d.reserveRegs(&d.norm, len(d.sel)) || grown
+	if d.logitsInPlace() {
+		d.regs[d.p.Logits].data = b.Logits
+	}
+	grown = d.reserveRegs(&d.head, len(b.LogitRows)) || grown
+	for i := range d.ropes {
+		t := &d.ropes[i]
+		n := len(b.Tokens) * len(t.r.InvFreq)
+		grown = growTo(&t.cos, n) || grown
+		growTo(&t.sin, n)
+	}
+	for _, pt := range []*part{&d.ops, &d.norm, &d.head} {
+		for i := range pt.stages {
+			if l := pt.stages[i].lin; l != nil {
+				grown = d.reserveAct(&d.shared, l, len(b.Tokens), false) || grown
+			}
+		}
+	}
+	if d.scratch[0].state == nil {
+		d.reserveScratch()
+		grown = true
+	}
+	if grown {
+		d.countScratch()
+	}
+}
+
+// logitsInPlace tells whether the head can write straight to the caller's memory.
+func (d *Device) logitsInPlace() bool {
+	return len(d.p.Head) > 0 && d.p.Vocab%panelRows == 0 && d.p.Logits != d.p.Final &&
+		!writes(d.p.Ops, d.p.Logits) && !writes(d.p.Norm, d.p.Logits)
+}
+
+// growTo makes *s hold n values, with some to spare; old content is lost.
+func growTo[T any](s *[]T, n int) bool {
+	if cap(*s) >= n {
+		*s = (*s)[:cap(*s)]
+		return false
+	}
+	*s = make([]T, n+n/4)
+	return true
+}
+
+func (d *Device) reserveRegs(pt *part, rows int) (grown bool) {
+	for _, r := range pt.regs {
+		g := &d.regs[r]
+		if len(g.data) < rows*g.stride {
+			grown = growTo(&g.data, rows*g.stride) || grown
+		}
+	}
+	return grown
+}
+
+func (d *Device) reserveAct(a *actRows, l *linearStage, rows int, own bool) (grown bool) {
+	width := d.p.Regs[l.input]
+	if l.need32 {
+		grown = growTo(&a.act32, rows*width/32*act32Bytes)
+	}
+	if l.need256 {
+		grown = growTo(&a.act256, rows*width/256*act256Bytes) || grown
+	}
+	if own {
+		grown = growTo(&a.floats, rows*d.regs[l.input].stride) || grown
+	}
+	return grown
+}
+
+// reserveScratch sizes the threads' own buffers, once.
+func (d *Device) reserveScratch() {
+	cols, dim := 0, 0
+	for i := range d.p.Tensors {
+		cols = max(cols, d.p.Tensors[i].Cols)
+	}
+	for _, l := range d.cache.layers {
+		dim = max(dim, l.dim)
+	}
+	for th := range d.scratch {
+		s := &d.scratch[th]
+		for _, pt := range []*part{&d.ops, &d.norm, &d.head} {
+			for i := range pt.stages {
+				if l := pt.stages[i].lin; l != nil {
+					d.reserveAct(&s.act, l, replicated, true)
+				}
+			}
+		}
+		if d.floats {
+			s.panel = make([]float32, panelRows*cols)
+		}
+		s.row = make([]float32, cols)
+		s.q = make([]float32, attnCols*dim)
+		s.acc = make([]float32, attnCols*dim)
+		s.scores = make([]float32, attnCols*d.kv.BlockSize)
+		s.state = make([]softState, attnCols)
+		s.alpha = make([]float32, attnCols)
+	}
+}
+
+func (d *Device) countScratch() {
+	n := len(d.shared.act32) + len(d.shared.act256)
+	for i := range d.regs {
+		if !(d.logitsInPlace() && i == int(d.p.Logits)) {
+			n += 4 * len(d.regs[i].data)
+		}
+	}
+	for i := range d.ropes {
+		n += 8 * len(d.ropes[i].cos)
+	}
+	for i := range d.scratch {
+		s := &d.scratch[i]
+		n += len(s.act.act32) + len(s.act.act256) + 4*(len(s.act.floats)+len(s.panel)+len(s.row)+len(s.q)+len(s.acc)+len(s.scores)+len(s.alpha)) +
+			len(s.state)*int(unsafe.Sizeof(softState{}))
+	}
+	d.scrBytes.Store(int64(n))
+}
+
+// appendUnion merges two ascending lists.
+func appendUnion(out, a, b []int32) []int32 {
+	for len(a) > 0 || len(b) > 0 {
+		switch {
+		case len(b) == 0 || len(a) > 0 && a[0] < b[0]:
+			out, a = append(out, a[0]), a[1:]
+		case len(a) == 0 || b[0] < a[0]:
+			out, b = append(out, b[0]), b[1:]
+		default:
+			out, a, b = append(out, a[0]), a[1:], b[1:]
+		}
+	}
+	return out
+}
+
+// thread is the whole step of one thread.
+func (d *Device) thread(th int) {
+	b := d.batch
+	d.fillRopes(th)
+	d.turn.wait()
+	d.runPart(th, &d.ops, len(b.Tokens))
+	if len(d.sel) == 0 {
+		return
+	}
+	if th == 0 {
+		d.gather(d.norm.inputs, d.sel, nil)
+	}
+	d.turn.wait()
+	d.runPart(th, &d.norm, len(d.sel))
+	if th == 0 {
+		d.emit(b.Hidden, d.p.Final, d.p.Width, b.HiddenRows)
+		d.gather(d.head.inputs, b.LogitRows, d.sel)
+	}
+	d.turn.wait()
+	if len(b.LogitRows) == 0 || len(d.p.Head) == 0 {
+		return
+	}
+	d.runPart(th, &d.head, len(b.LogitRows))
+	if th == 0 && !d.logitsInPlace() {
+		d.emit(b.Logits, d.p.Logits, d.p.Vocab, nil)
+	}
+}
+
+// fillRopes computes this thread's rows of the rotation tables.
+func (d *Device) fillRopes(th int) {
+	from, to := share(len(d.batch.Tokens), th, d.threads)
+	for i := range d.ropes {
+		t := &d.ropes[i]
+		n := len(t.r.InvFreq)
+		for r := from; r < to; r++ {
+			for k, f := range t.r.InvFreq {
+				sin, cos := math.Sincos(float64(d.rowOf[r].pos) * float64(f))
+				t.sin[r*n+k] = float32(sin * float64(t.r.Scale))
+				t.cos[r*n+k] = float32(cos * float64(t.r.Scale))
+			}
+		}
+	}
+}
+
+// gather moves the wanted rows of the registers to the front. rows ascend, so
+// none is overwritten before it is read. Where in is given, register row i is
+// that of batch row in[i].
+func (d *Device) gather(regs []kernels.Reg, rows, in []int32) {
+	for _, g := range regs {
+		reg, at := &d.regs[g], 0
+		for i, r := range rows {
+			at = index(in, r, at)
+			if at != i {
+				copy(reg.row(i), reg.row(at))
+			}
+		}
+	}
+}
+
+// index finds batch row r in in, not before at; without in it is r.
+func index(in []int32, r int32, at int) int {
+	if in == nil {
+		return int(r)
+	}
+	for in[at] != r {
+		at++
+	}
+	return at
+}
+
+// emit copies rows of a register out. rows name batch rows; nil: the first
+// LogitRows.
+func (d *Device) emit(dst []float32, g kernels.Reg, width int, rows []int32) {
+	if rows == nil && g == d.p.Logits {
+		for i := range d.batch.LogitRows {
+			copy(dst[i*width:(i+1)*width], d.regs[g].row(i))
+		}
+		return
+	}
+	at := 0
+	for i, r := range rows {
+		at = index(d.sel, r, at)
+		copy(dst[i*width:(i+1)*width], d.regs[g].row(at))
+	}
+}
+
+// runPart runs all stages over the first rows rows.
+func (d *Device) runPart(th int, pt *part, rows int) {
+	for i := range pt.stages {
+		s := &pt.stages[i]
+		if th == 0 {
+			d.claims[(i+1)&1].Store(0) // of the next stage; nobody uses it now
+		}
+		switch s.kind {
+		case stageRows:
+			from, to := share(rows, th, d.threads)
+			for r := from; r < to; r++ {
+				for k := range s.rows {
+					d.rowOp(th, &s.rows[k], r)
+				}
+			}
+		case stageLinear:
+			d.runLinear(th, s.lin, rows)
+		case stageAttn:
+			d.runAttn(th, i, s.attn, rows)
+		}
+		d.turn.wait()
+	}
+}

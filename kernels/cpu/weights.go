@@ -1,0 +1,126 @@
+package cpu
+
+import (
+	"encoding/binary"
+	"sync"
+
+	"hearth/kernels"
+)
+
+// weight is a tensor as a device uses it.
+type weight struct {
+	t      *kernels.Tensor
+	panels []byte    // repacked for linear ops; nil if not needed
+	stride int       // bytes of a panel
+	vector []float32 // of a norm weight or bias, padded to whole panels
+}
+
+func isFloat(t kernels.DType) bool { return t == kernels.F32 || t == kernels.F16 || t == kernels.BF16 }
+
+// uses tells how the program reads each tensor.
+type uses struct{ linear, embed, vector bool }
+
+func (d *Device) tensorUses() []uses {
+	u := make([]uses, len(d.p.Tensors))
+	for _, ops := range [][]kernels.Op{d.p.Ops, d.p.Norm, d.p.Head} {
+		for i := range ops {
+			switch o := &ops[i]; o.Kind {
+			case kernels.OpEmbed:
+				u[o.W].embed = true
+			case kernels.OpRMSNorm:
+				u[o.W].vector = true
+			case kernels.OpLinear:
+				u[o.W].linear = true
+				if o.Bias != kernels.NoTensor {
+					u[o.Bias].vector = true
+				}
+			}
+		}
+	}
+	return u
+}
+
+// loadWeights sizes one arena for all panels and fills it on all threads.
+func (d *Device) loadWeights() error {
+	use := d.tensorUses()
+	d.weights = make([]weight, len(d.p.Tensors))
+	at := make([]int, len(d.weights))
+	total := 0
+	for i := range d.weights {
+		w := &d.weights[i]
+		w.t = &d.p.Tensors[i]
+		if use[i].vector {
+			w.vector = make([]float32, panels(w.t.Cols)*panelRows)
+			if err := kernels.Dequantize(w.vector[:w.t.Cols], w.t.Type, w.t.Data[:w.t.Type.RowBytes(w.t.Cols)]); err != nil {
+				return err
+			}
+		}
+		if !use[i].linear || d.floats && !isFloat(w.t.Type) {
+			continue
+		}
+		w.stride = panelBytes(w.t)
+		at[i] = total
+		total += (panels(w.t.Rows)*w.stride + 63) &^ 63
+	}
+	var err error
+	if d.arena, err = allocate(total); err != nil {
+		return err
+	}
+	for i := range d.weights {
+		w := &d.weights[i]
+		if w.stride > 0 {
+			w.panels = d.arena[at[i]:][:panels(w.t.Rows)*w.stride]
+			d.fill(w)
+		}
+		if d.o.Release != nil && !use[i].embed && (w.panels != nil || !use[i].linear) {
+			d.o.Release(w.t.Data)
+		}
+	}
+	d.weightBytes.Store(int64(total))
+	return nil
+}
+
+func panelBytes(t *kernels.Tensor) int {
+	if isFloat(t.Type) {
+		return t.Cols * panelRows * t.Type.BlockBytes()
+	}
+	s := spec(t.Type)
+	return t.Cols / s.values * s.blockBytes()
+}
+
+// fill repacks one tensor, each thread the panels it will multiply by.
+func (d *Device) fill(w *weight) {
+	var all sync.WaitGroup
+	for th := range d.threads {
+		from, to := share(panels(w.t.Rows), th, d.threads)
+		all.Go(func() {
+			for p := from; p < to; p++ {
+				dst := w.panels[p*w.stride:][:w.stride]
+				if isFloat(w.t.Type) {
+					interleave(dst, w.t, p)
+				} else {
+					repack(dst, w.t, p)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// interleave turns rows [8p, 8p+8) of a float tensor into a panel: eight rows
+// of column 0, then of column 1, …
+func interleave(dst []byte, t *kernels.Tensor, p int) {
+	size := t.Type.BlockBytes()
+	row := t.Cols * size
+	for r := range min(panelRows, t.Rows-p*panelRows) {
+		src := t.Data[(p*panelRows+r)*row:][:row]
+		for k := range t.Cols {
+			at := (k*panelRows + r) * size
+			if size == 4 {
+				binary.LittleEndian.PutUint32(dst[at:], binary.LittleEndian.Uint32(src[4*k:]))
+			} else {
+				binary.LittleEndian.PutUint16(dst[at:], binary.LittleEndian.Uint16(src[2*k:]))
+			}
+		}
+	}
+}

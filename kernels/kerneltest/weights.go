@@ -1,0 +1,65 @@
+// Package kerneltest holds the cases every device must pass: one table of ops,
+// shapes and types compared with the reference device, and properties such as
+// batch invariance that are checked on small random models.
+package kerneltest
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"hearth/kernels"
+)
+
+// Tensor makes a random weight of standard deviation about dev. For the types
+// that kernels.Quantize does not make, the levels are random bits and the scales
+// are set so that values have about that size.
+func Tensor(rng *rand.Rand, name string, t kernels.DType, rows, cols int, dev float32) kernels.Tensor {
+	w := kernels.Tensor{Name: name, Type: t, Rows: rows, Cols: cols, Data: make([]byte, rows*t.RowBytes(cols))}
+	if offsets, ok := scaleFields[t]; ok {
+		for i := range w.Data {
+			w.Data[i] = byte(rng.Uint32())
+		}
+		for b := 0; b < len(w.Data); b += t.BlockBytes() {
+			for _, f := range offsets {
+				v := dev * f.factor * (0.75 + 0.5*rng.Float32())
+				binary.LittleEndian.PutUint16(w.Data[b+f.at:], kernels.ToF16(v))
+			}
+		}
+		return w
+	}
+	vals := make([]float32, rows*cols)
+	for i := range vals {
+		vals[i] = dev * float32(rng.NormFloat64())
+	}
+	if err := kernels.Quantize(w.Data, t, vals); err != nil {
+		panic(fmt.Sprintf("BUG: %v", err))
+	}
+	return w
+}
+
+// Vector makes an F32 row vector of values around mean.
+func Vector(rng *rand.Rand, name string, cols int, mean, dev float32) kernels.Tensor {
+	w := kernels.Tensor{Name: name, Type: kernels.F32, Rows: 1, Cols: cols, Data: make([]byte, 4*cols)}
+	for i := range cols {
+		binary.LittleEndian.PutUint32(w.Data[4*i:], math.Float32bits(mean+dev*float32(rng.NormFloat64())))
+	}
+	return w
+}
+
+// scaleField is where a block keeps a binary16 scale, and the value to put
+// there for weights of unit deviation when all other bits are random.
+type scaleField struct {
+	at     int
+	factor float32
+}
+
+var scaleFields = map[kernels.DType][]scaleField{
+	kernels.IQ4_NL: {{0, 1.0 / 70}},
+	kernels.Q2_K:   {{80, 1.0 / 11}, {82, 1.0 / 7}},
+	kernels.Q3_K:   {{108, 1.0 / 42}},
+	kernels.Q4_K:   {{0, 1.0 / 170}, {2, 1.0 / 22}},
+	kernels.Q5_K:   {{0, 1.0 / 340}, {2, 1.0 / 22}},
+	kernels.Q6_K:   {{208, 1.0 / 1370}},
+}
