@@ -2,6 +2,8 @@ package tokenizer
 
 import (
 	"fmt"
+	"hash/maphash"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -10,7 +12,7 @@ type byteBPE struct {
 	pairs  *pairTable
 	byteID [256]int32 // NoID where the vocabulary lacks the byte
 	unk    int32      // stands for such a byte, or NoID: it is dropped
-	whole  *nameTable // if not nil, a word that is one of these stays whole
+	whole  *roleTable // if not nil, a word that is one of these stays whole
 }
 
 func (m *byteBPE) rank(_ string, l, r *symbol) (uint32, int32) {
@@ -35,7 +37,7 @@ func (m *byteBPE) segment(dst []int32, word string) []int32 {
 		}
 	}
 	w := workspaces.Get().(*workspace)
-	w.syms = w.syms[:0]
+	w.syms = slices.Grow(w.syms[:0], len(word))
 	for i := 0; i < len(word); i++ {
 		w.syms = append(w.syms, symbol{start: int32(i), end: int32(i + 1), id: m.byteID[word[i]]})
 	}
@@ -65,7 +67,7 @@ func (m *byteBPE) one(dst []int32, b byte) []int32 {
 // tokens for characters that are not in the vocabulary.
 type charBPE struct {
 	pairs *pairTable
-	chars *nameTable
+	chars *roleTable
 	bytes *byteTokens // nil without byte fallback
 	unk   int32
 	fuse  bool // a run of unknown characters is one unknown token
@@ -176,46 +178,45 @@ func hexDigit(c byte) int {
 	return -1
 }
 
-// pairBuilder fills a pairTable from merges written as names.
+// pairBuilder makes a pairTable from merges written as names. It keeps hashes
+// and looks them up all at once at the end: then the look-ups, which miss the
+// processor's caches, overlap.
 type pairBuilder struct {
-	index *nameTable
-	pairs *pairTable
-	rank  uint32
-	buf   []byte
-}
-
-func newPairBuilder(index *nameTable, n int) (*pairBuilder, error) {
-	if n > maxMerges {
-		return nil, fmt.Errorf("cannot use vocabulary: got %d merges, want at most %d", n, maxMerges)
-	}
-	return &pairBuilder{index: index, pairs: newPairTable(n)}, nil
-}
-
-// resolve finds the ids of a merge and of what it makes.
-func (b *pairBuilder) resolve(left, right string) (l, r, id int32, err error) {
-	l, okL := b.index.find(left)
-	r, okR := b.index.find(right)
-	b.buf = append(append(b.buf[:0], left...), right...)
-	id, ok := b.index.find(view(b.buf))
-	if okL && okR && ok {
-		return l, r, id, nil
-	}
-	missing := string(b.buf)
-	if !okL {
-		missing = left
-	} else if !okR {
-		missing = right
-	}
-	return 0, 0, 0, fmt.Errorf("cannot use merge %d: token %.80q is not in the vocabulary", b.rank, missing)
+	index  *nameTable
+	hashes [][3]uint64 // left, right, both
+	buf    []byte
 }
 
 // add takes the next merge in order of rank.
 func (b *pairBuilder) add(left, right string) error {
-	l, r, id, err := b.resolve(left, right)
-	if err != nil {
-		return err
+	if len(b.hashes) >= maxMerges {
+		return fmt.Errorf("cannot use vocabulary: got more than %d merges", maxMerges)
 	}
-	b.pairs.add(l, r, b.rank, id)
-	b.rank++
+	if len(left)+len(right) > maxTokenBytes {
+		return fmt.Errorf("cannot use merge %d: got %d bytes, want at most %d", len(b.hashes), len(left)+len(right), maxTokenBytes)
+	}
+	b.buf = append(append(b.buf[:0], left...), right...)
+	seed := b.index.seed
+	b.hashes = append(b.hashes, [3]uint64{
+		maphash.String(seed, left), maphash.String(seed, right), maphash.Bytes(seed, b.buf),
+	})
 	return nil
+}
+
+func (b *pairBuilder) build() (*pairTable, error) {
+	pairs := newPairTable(len(b.hashes))
+	for rank, h := range b.hashes {
+		l, r, both := b.index.findByHash(h[0]), b.index.findByHash(h[1]), b.index.findByHash(h[2])
+		if l == NoID || r == NoID || both == NoID {
+			missing := "the result"
+			if l == NoID {
+				missing = "the left token"
+			} else if r == NoID {
+				missing = "the right token"
+			}
+			return nil, fmt.Errorf("cannot use merge %d: %s is not in the vocabulary", rank, missing)
+		}
+		pairs.add(l, r, uint32(rank), both)
+	}
+	return pairs, nil
 }

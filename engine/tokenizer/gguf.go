@@ -29,9 +29,10 @@ func FromGGUF(v Vocab) (*Tokenizer, error) {
 		}
 	}
 	t := &Tokenizer{
-		names: v.Tokens, kinds: kinds, index: newNameTable(v.Tokens, nil), cache: newWordCache(),
+		names: v.Tokens, kinds: kinds, index: newNameTable(v.Tokens), cache: newWordCache(),
 		bos: v.BOS, eos: v.EOS, eot: v.EOT, unk: v.UNK, pad: v.PAD,
 	}
+	t.defaultIDs(v.Model)
 	switch v.Model {
 	case "gpt2":
 		err = t.ggufByteLevel(&v)
@@ -50,6 +51,24 @@ func FromGGUF(v Vocab) (*Tokenizer, error) {
 	}
 	t.setEnds(v.EOM)
 	return t, nil
+}
+
+// defaultIDs finds what old SentencePiece files leave unsaid.
+func (t *Tokenizer) defaultIDs(model string) {
+	if model == "gpt2" {
+		return
+	}
+	for id, k := range t.kinds {
+		if t.unk == NoID && k == KindUnknown {
+			t.unk = int32(id)
+		}
+	}
+	for name, id := range map[string]*int32{"<unk>": &t.unk, "<s>": &t.bos, "</s>": &t.eos} {
+		found, ok := t.index.find(name)
+		if *id == NoID && ok && t.kinds[found] != KindNormal && t.kinds[found] != KindUserDefined {
+			*id = found
+		}
+	}
 }
 
 func (v *Vocab) kinds() ([]Kind, error) {
@@ -134,14 +153,8 @@ func (t *Tokenizer) ggufByteLevel(v *Vocab) error {
 		t.norm = normalizer{normForm(norm.NFC)}
 	}
 	t.pieces = byteLevelPieces(t.names, func(id int) bool { return t.kinds[id] != KindNormal })
-	b, err := newPairBuilder(t.index, len(v.Merges))
-	if err != nil {
-		return err
-	}
+	b := &pairBuilder{index: t.index}
 	for i, s := range v.Merges {
-		if len(s) > 2*maxTokenBytes {
-			return fmt.Errorf("cannot use merge %d: got %d bytes, want at most %d", i, len(s), 2*maxTokenBytes)
-		}
 		cut := -1
 		if s != "" {
 			cut = strings.IndexByte(s[1:], ' ') + 1
@@ -153,9 +166,13 @@ func (t *Tokenizer) ggufByteLevel(v *Vocab) error {
 			return err
 		}
 	}
-	m := &byteBPE{pairs: b.pairs, byteID: newByteIDs(t.index), unk: NoID}
+	pairs, err := b.build()
+	if err != nil {
+		return err
+	}
+	m := &byteBPE{pairs: pairs, byteID: newByteIDs(t.index), unk: NoID}
 	if f.ignoreMerges {
-		m.whole = newNameTable(t.names, func(id int) bool { return t.kinds[id] == KindNormal })
+		m.whole = t.roles(KindNormal)
 	}
 	t.model = m
 	return t.addEnds(v, f.addBOS, false)
@@ -179,11 +196,11 @@ func (t *Tokenizer) ggufScores(v *Vocab) error {
 	}
 	t.norm = append(t.norm, normReplace(" ", meta))
 	m := &scoreBPE{
-		tokens: newNameTable(t.names, normal), ranks: ranks, unk: t.unk,
+		tokens: t.roles(KindNormal), ranks: ranks, unk: t.unk,
 		bytes: newByteTokens(t.names, isByte),
 	}
 	t.model = m
-	if b := newMetaBorders(m.tokens, t.names, normal); b != nil {
+	if b := newMetaBorders(m.tokens); b != nil {
 		t.stages = []splitter{b.split}
 	}
 	return t.addEnds(v, true, false)
@@ -224,4 +241,13 @@ func (t *Tokenizer) ggufUnigram(v *Vocab) error {
 	}
 	t.model = m
 	return t.addEnds(v, false, true)
+}
+
+// roles is the index for tokens of some kinds.
+func (t *Tokenizer) roles(kinds ...Kind) *roleTable {
+	r := &roleTable{nameTable: t.index, kinds: t.kinds}
+	for _, k := range kinds {
+		r.roles |= 1 << k
+	}
+	return r
 }

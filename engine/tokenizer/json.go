@@ -231,7 +231,7 @@ func (r *jsonReader) readVocab() error {
 	if len(r.names) == 0 {
 		return fmt.Errorf("cannot use vocabulary: it has no tokens")
 	}
-	r.index = newNameTable(r.names, func(id int) bool { return r.names[id] != "" })
+	r.index = newNameTable(r.names)
 	return nil
 }
 
@@ -264,12 +264,7 @@ func (r *jsonReader) readScored() (name []byte, score float64, err error) {
 func (r *jsonReader) readMerges() error {
 	b := &pairBuilder{index: r.index}
 	var left []byte
-	type merge struct{ l, r, id int32 }
-	var list []merge
 	err := r.lex.array(func() error {
-		if len(list) >= maxMerges {
-			return fmt.Errorf("cannot use vocabulary: got more than %d merges", maxMerges)
-		}
 		var right []byte
 		if r.lex.peek() == '[' {
 			n := 0
@@ -302,22 +297,12 @@ func (r *jsonReader) readMerges() error {
 			}
 			left, right = append(left[:0], l...), s[len(s)-len(rest):]
 		}
-		l, rr, id, err := b.resolve(view(left), view(right))
-		if err != nil {
-			return err
-		}
-		b.rank++
-		list = append(list, merge{l, rr, id})
-		return nil
+		return b.add(view(left), view(right))
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		r.pairs, err = b.build()
 	}
-	r.pairs = newPairTable(len(list))
-	for rank, m := range list {
-		r.pairs.add(m.l, m.r, uint32(rank), m.id)
-	}
-	return nil
+	return err
 }
 
 // view reads b as a string for as long as b does not change.
@@ -363,7 +348,6 @@ func (r *jsonReader) build() (*Tokenizer, error) {
 
 // addTokens gives the added tokens their ids and every token its kind.
 func (r *jsonReader) addTokens() ([]Kind, []addedToken, error) {
-	grown := false
 	var toks []addedToken
 	for _, a := range r.added {
 		if a.ID < 0 || a.ID >= maxTokens {
@@ -376,7 +360,7 @@ func (r *jsonReader) addTokens() ([]Kind, []addedToken, error) {
 		case a.Content:
 		case "":
 			r.names[a.ID] = a.Content
-			grown = true
+			r.index.grow(r.names, int(a.ID))
 		default:
 			return nil, nil, fmt.Errorf("cannot use added token %.80q: id %d is that of %.80q", a.Content, a.ID, r.names[a.ID])
 		}
@@ -385,9 +369,7 @@ func (r *jsonReader) addTokens() ([]Kind, []addedToken, error) {
 			singleWord: a.SingleWord, normalized: a.Normalized,
 		})
 	}
-	if grown {
-		r.index = newNameTable(r.names, func(id int) bool { return r.names[id] != "" })
-	}
+	r.index.names = r.names // holes may have been added
 	kinds := make([]Kind, len(r.names))
 	for i, s := range r.names {
 		kinds[i] = KindNormal
@@ -417,7 +399,6 @@ func (r *jsonReader) setModel(t *Tokenizer) error {
 	case m.ContinuingSubwordPrefix != "" || m.EndOfWordSuffix != "":
 		return fmt.Errorf("cannot use model: subword prefixes and suffixes are not supported")
 	}
-	usable := func(id int) bool { return t.kinds[id] == KindNormal || t.kinds[id] == KindUserDefined }
 	isByte := func(id int) bool { return t.kinds[id] == KindByte }
 	switch m.Type {
 	case "BPE", "":
@@ -430,16 +411,16 @@ func (r *jsonReader) setModel(t *Tokenizer) error {
 		if r.byteLevel {
 			b := &byteBPE{pairs: r.pairs, byteID: newByteIDs(t.index), unk: t.unk}
 			if m.IgnoreMerges {
-				b.whole = newNameTable(t.names, func(id int) bool { return t.kinds[id] == KindNormal })
+				b.whole = t.roles(KindNormal)
 			}
 			t.model = b
 			return nil
 		}
-		c := &charBPE{pairs: r.pairs, chars: newNameTable(t.names, usable), unk: t.unk, fuse: m.FuseUnk, whole: m.IgnoreMerges}
+		c := &charBPE{pairs: r.pairs, chars: t.roles(KindNormal, KindUserDefined), unk: t.unk, fuse: m.FuseUnk, whole: m.IgnoreMerges}
 		if m.ByteFallback {
 			c.bytes = newByteTokens(t.names, isByte)
 		}
-		if b := newMetaBorders(c.chars, t.names, usable); b != nil && !c.whole {
+		if b := newMetaBorders(c.chars); b != nil && !c.whole {
 			t.stages = append(t.stages, b.split)
 		}
 		t.model = c

@@ -5,7 +5,7 @@ import "fmt"
 // Bounds on a vocabulary. The largest published ones have about 262,000
 // tokens, 515,000 merges and tokens of a few hundred bytes.
 const (
-	maxTokens     = 4 << 20
+	maxTokens     = 1<<idBits - 2 // about four million
 	maxMerges     = 8 << 20
 	maxTokenBytes = 64 << 10 // one token
 	maxVocabBytes = 512 << 20

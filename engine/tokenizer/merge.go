@@ -1,6 +1,9 @@
 package tokenizer
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 // symbol is a stretch word[start:end] that is one token, or on the way to one.
 type symbol struct {
@@ -86,7 +89,7 @@ func mergeByScan(syms []symbol, r ranker, word string) []symbol {
 // mergeByHeap keeps the pairs in a heap of rank<<32 | left symbol. An entry is
 // stale, and skipped, when its symbol is gone or has another rank by now.
 func (w *workspace) mergeByHeap(r ranker, word string) {
-	syms, heap := w.syms, w.heap[:0]
+	syms, heap := w.syms, slices.Grow(w.heap[:0], len(w.syms))
 	last := len(syms) - 1
 	for i := range syms {
 		s := &syms[i]

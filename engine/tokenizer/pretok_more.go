@@ -63,6 +63,63 @@ func cjkRun(s string) int {
 	return end
 }
 
+// cjkWideRun matches [一-龥ࠀ-一가-퟿]+.
+func cjkWideRun(s string) int {
+	end := 0
+	for end < len(s) {
+		r, n := utf8.DecodeRuneInString(s[end:])
+		if (r < 0x800 || r > 0x9fa5) && (r < 0xac00 || r > 0xd7ff) {
+			break
+		}
+		end += n
+	}
+	return end
+}
+
+// lineEnd matches [\r\n].
+func lineEnd(s string) int {
+	if s != "" && (s[0] == '\r' || s[0] == '\n') {
+		return 1
+	}
+	return 0
+}
+
+// afterSpace matches \s? and a run of a class.
+func afterSpace(class runeClass) pattern {
+	return func(s string) int {
+		t := runes{bmpClasses(), s}
+		_, c, n := t.at(0)
+		if c&classSpace == 0 {
+			n = 0
+		}
+		if end := t.while(n, class, 0); end > n {
+			return end
+		}
+		return 0
+	}
+}
+
+// bloomWord matches ?[^(\s|.,!?…。，、।۔،)]+.
+func bloomWord(s string) int {
+	t := runes{bmpClasses(), s}
+	from := 0
+	if s != "" && s[0] == ' ' {
+		from = 1
+	}
+	end := from
+	for {
+		r, c, n := t.at(end)
+		if n == 0 || c&classSpace != 0 || strings.ContainsRune("(|.,!?…。，、।۔،)", r) {
+			break
+		}
+		end += n
+	}
+	if end == from {
+		return 0
+	}
+	return end
+}
+
 // deepseek3 matches
 //
 //	[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+|

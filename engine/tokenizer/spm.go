@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"unicode/utf8"
 )
 
 // scoreBPE is SentencePiece's BPE: of all neighbours that together are a
 // token, those with the highest score merge first.
 type scoreBPE struct {
-	tokens *nameTable // normal tokens
+	tokens *roleTable // normal tokens
 	ranks  []uint32   // by id; equal scores have equal ranks
 	bytes  *byteTokens
 	unk    int32
@@ -100,29 +101,39 @@ type metaBorders [256]bool // byte before U+2581 occurs inside a token
 
 // newMetaBorders returns nil where U+2581 alone is not a token: then cutting
 // could change how unknown characters join.
-func newMetaBorders(tokens *nameTable, names []string, keep func(id int) bool) *metaBorders {
+func newMetaBorders(tokens *roleTable) *metaBorders {
 	if _, ok := tokens.find(meta); !ok {
 		return nil
 	}
 	b := new(metaBorders)
-	for id, s := range names {
-		if !keep(id) {
+	for id, s := range tokens.names {
+		if s == "" || tokens.roles>>tokens.kinds[id]&1 == 0 {
 			continue
 		}
-		for i := 1; i+len(meta) <= len(s); i++ {
-			if s[i:i+len(meta)] == meta {
-				b[s[i-1]] = true
-			}
+		for i := nextMeta(s, 1); i > 0; i = nextMeta(s, i+1) {
+			b[s[i-1]] = true
 		}
 	}
 	return b
 }
 
 func (b *metaBorders) split(s string) int {
-	for i := 1; i+len(meta) <= len(s); i++ {
-		if s[i] == meta[0] && s[i+1] == meta[1] && s[i+2] == meta[2] && !b[s[i-1]] {
+	for i := nextMeta(s, 1); i > 0; i = nextMeta(s, i+1) {
+		if !b[s[i-1]] {
 			return i
 		}
 	}
 	return len(s)
+}
+
+// nextMeta returns the index of the first U+2581 at or after from, or -1.
+func nextMeta(s string, from int) int {
+	if from >= len(s) {
+		return -1
+	}
+	i := strings.Index(s[from:], meta)
+	if i < 0 {
+		return -1
+	}
+	return from + i
 }

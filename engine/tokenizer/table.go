@@ -10,33 +10,69 @@ import (
 // to build than a Go map, which decides how long a vocabulary takes to load.
 type nameTable struct {
 	seed  maphash.Seed
-	slots []uint64 // upper half of the hash << 32 | id+1; 0 is free
+	slots []uint64 // upper bits of the hash << idBits | id+1; 0 is free
 	names []string
-	max   int // length of the longest name in the table
+	n     int // names in the table
+	max   int // length of the longest
 }
 
-// newNameTable indexes the names for which keep says true; of equal names the
-// first one wins.
-func newNameTable(names []string, keep func(id int) bool) *nameTable {
-	t := &nameTable{seed: maphash.MakeSeed(), names: names, slots: make([]uint64, len(names)*3/2+8)}
-	for i, s := range names {
-		if keep != nil && !keep(i) {
-			continue
-		}
-		t.max = max(t.max, len(s))
-		h := maphash.String(t.seed, s)
-		for j := t.slot(h); ; j = t.next(j) {
-			v := t.slots[j]
-			if v == 0 {
-				t.slots[j] = h&^0xffffffff | uint64(i+1)
-				break
-			}
-			if (v^h)>>32 == 0 && names[uint32(v)-1] == s {
+// idBits hold an id+1; the 42 bits above are a fingerprint of the name.
+const (
+	idBits = 22
+	idMask = 1<<idBits - 1
+)
+
+// newNameTable indexes the names that are not empty; of equal ones the first
+// wins.
+func newNameTable(names []string) *nameTable {
+	t := &nameTable{names: names}
+	t.rebuild(len(names)*3/2 + 64)
+	return t
+}
+
+// rebuild fills a new table, with another seed where two different names have
+// the same fingerprint, so that findByHash is exact for names it holds.
+func (t *nameTable) rebuild(size int) {
+	for ok := false; !ok; {
+		t.seed, t.slots, t.n = maphash.MakeSeed(), make([]uint64, size), 0
+		ok = true
+		for i := range t.names {
+			if ok = t.insert(i); !ok {
 				break
 			}
 		}
 	}
-	return t
+}
+
+// insert adds names[i]; false if its fingerprint is that of another name.
+func (t *nameTable) insert(i int) bool {
+	s := t.names[i]
+	if s == "" {
+		return true
+	}
+	t.max = max(t.max, len(s))
+	h := maphash.String(t.seed, s)
+	for j := t.slot(h); ; j = t.next(j) {
+		v := t.slots[j]
+		if v == 0 {
+			t.slots[j] = h&^idMask | uint64(i+1)
+			t.n++
+			return true
+		}
+		if (v^h)>>idBits == 0 {
+			return t.names[v&idMask-1] == s
+		}
+	}
+}
+
+// grow adds the name of id, which has been put into names.
+func (t *nameTable) grow(names []string, id int) {
+	t.names = names
+	if t.n*4 > len(t.slots)*3 {
+		t.rebuild(len(t.slots) * 2)
+	} else if !t.insert(id) {
+		t.rebuild(len(t.slots))
+	}
 }
 
 func (t *nameTable) slot(h uint64) int {
@@ -52,21 +88,44 @@ func (t *nameTable) next(j int) int {
 }
 
 func (t *nameTable) find(s string) (int32, bool) {
-	if len(s) > t.max {
+	if len(s) > t.max || s == "" {
 		return NoID, false
 	}
-	h := maphash.String(t.seed, s)
+	id := t.findByHash(maphash.String(t.seed, s))
+	if id == NoID || t.names[id] != s {
+		return NoID, false
+	}
+	return id, true
+}
+
+// findByHash finds a name by its hash alone, without touching the name: right
+// for every name in the table, while one that is not in it is taken for another
+// once in 2^42 times. NoID for none.
+func (t *nameTable) findByHash(h uint64) int32 {
 	for j := t.slot(h); ; j = t.next(j) {
 		v := t.slots[j]
 		if v == 0 {
-			return NoID, false
+			return NoID
 		}
-		if (v^h)>>32 == 0 {
-			if id := uint32(v) - 1; t.names[id] == s {
-				return int32(id), true
-			}
+		if (v^h)>>idBits == 0 {
+			return int32(v&idMask) - 1
 		}
 	}
+}
+
+// roleTable is a nameTable of which only tokens of some kinds are seen.
+type roleTable struct {
+	*nameTable
+	kinds []Kind
+	roles uint8 // 1<<kind of those seen
+}
+
+func (t *roleTable) find(s string) (int32, bool) {
+	id, ok := t.nameTable.find(s)
+	if !ok || t.roles>>t.kinds[id]&1 == 0 {
+		return NoID, false
+	}
+	return id, true
 }
 
 // pairTable maps a pair of ids to the rank of their merge (lower goes first)
