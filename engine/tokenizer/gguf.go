@@ -122,17 +122,13 @@ func (v *Vocab) addedTokens(kinds []Kind) []addedToken {
 }
 
 // addEnds sets prefix and suffix.
-func (t *Tokenizer) addEnds(v *Vocab, bosDefault, eosDefault bool) error {
+func (t *Tokenizer) addEnds(v *Vocab, bosDefault, eosDefault bool) {
 	if boolOr(v.AddBOS, bosDefault) && t.bos != NoID {
 		t.prefix = []int32{t.bos}
 	}
-	if boolOr(v.AddEOS, eosDefault) {
-		if t.eos == NoID {
-			return fmt.Errorf("cannot add an end token: the vocabulary names none")
-		}
+	if boolOr(v.AddEOS, eosDefault) && t.eos != NoID {
 		t.suffix = []int32{t.eos}
 	}
-	return nil
 }
 
 func boolOr(p *bool, def bool) bool {
@@ -175,7 +171,8 @@ func (t *Tokenizer) ggufByteLevel(v *Vocab) error {
 		m.whole = t.roles(KindNormal)
 	}
 	t.model = m
-	return t.addEnds(v, f.addBOS, false)
+	t.addEnds(v, f.addBOS, false)
+	return nil
 }
 
 func (t *Tokenizer) ggufScores(v *Vocab) error {
@@ -203,7 +200,8 @@ func (t *Tokenizer) ggufScores(v *Vocab) error {
 	if b := newMetaBorders(m.tokens); b != nil {
 		t.stages = []splitter{b.split}
 	}
-	return t.addEnds(v, true, false)
+	t.addEnds(v, true, false)
+	return nil
 }
 
 func (t *Tokenizer) ggufUnigram(v *Vocab) error {
@@ -240,7 +238,8 @@ func (t *Tokenizer) ggufUnigram(v *Vocab) error {
 		return err
 	}
 	t.model = m
-	return t.addEnds(v, false, true)
+	t.addEnds(v, false, true)
+	return nil
 }
 
 // roles is the index for tokens of some kinds.

@@ -384,7 +384,8 @@ func (r *jsonReader) addTokens() ([]Kind, []addedToken, error) {
 		if a.special {
 			kinds[a.id] = KindControl
 		}
-		if u := r.model.UnkToken; a.special && u != nil && *u == a.content {
+		named := r.model.UnkToken != nil && *r.model.UnkToken == a.content
+		if a.special && (named || r.model.UnkID != nil && *r.model.UnkID == int64(a.id)) {
 			kinds[a.id] = KindUnknown
 		}
 	}
