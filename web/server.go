@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"hearth/engine/infer"
@@ -39,19 +40,34 @@ type Exchange struct {
 	Method    string // one of the methods we know, or "OTHER"
 	Status    int    // as sent; 499 where the client left before any answer
 	Code      infer.Code
-	Dialect   string // "openai", "anthropic", "web"
+	Dialect   string // "openai", "web"
 	Stream    bool
 	Duration  time.Duration
 	FirstByte time.Duration // until the first byte of the answer; 0 if none
-	BytesIn   int64
-	BytesOut  int64
+	BytesIn   int64         // of the body
+	BytesOut  int64         // of the body
 }
 
 // Server serves the HTTP surface. It is made by New and is safe for concurrent
 // use.
 type Server struct {
-	opt  Options
-	http *http.Server
+	opt    Options
+	lim    Limits
+	log    *slog.Logger
+	http   *http.Server
+	routes routeTable
+	pages  *pages
+	cross  *http.CrossOriginProtection
+	guard  signInGuard
+
+	bodies    atomic.Int64 // bytes of bodies held
+	lingering atomic.Int64
+	watching  atomic.Int64 // open status streams
+	open      atomic.Int64 // exchanges in flight
+	conns     connCounter
+
+	// stopping is closed when Shutdown begins; endless streams end then.
+	stopping chan struct{}
 }
 
 // New checks the options and returns a Server that listens nowhere yet.
@@ -59,19 +75,93 @@ func New(o Options) (*Server, error) {
 	if o.Service == nil {
 		return nil, errors.New("cannot make a web server: no service given")
 	}
-	return nil, errors.New("not yet")
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{opt: o, lim: o.Limits.withDefaults(), log: o.Log, stopping: make(chan struct{})}
+	if err := s.lim.check(); err != nil {
+		return nil, err
+	}
+	var err error
+	if s.pages, err = loadPages(); err != nil {
+		return nil, err
+	}
+	s.cross = http.NewCrossOriginProtection()
+	s.guard = signInGuard{max: s.lim.SignInFailures, now: o.Now}
+	s.conns = connCounter{max: s.lim.Conns, perAddr: s.lim.ConnsPerAddress, by: map[string]int{}}
+	s.routes = s.makeRoutes()
+	s.http = s.makeHTTP()
+	return s, nil
+}
+
+// makeHTTP sets the bounds that the library enforces. There is no WriteTimeout:
+// it would end long streams; every write has a deadline of its own instead.
+func (s *Server) makeHTTP() *http.Server {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
+	h := &http.Server{
+		Handler:           http.HandlerFunc(s.serve),
+		ReadHeaderTimeout: s.lim.HeaderTime,
+		IdleTimeout:       s.lim.IdleTime,
+		MaxHeaderBytes:    s.lim.HeaderBytes,
+		Protocols:         protocols,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams:          s.lim.Streams,
+			MaxDecoderHeaderTableSize:     4 << 10,
+			MaxEncoderHeaderTableSize:     4 << 10,
+			MaxReadFrameSize:              64 << 10,
+			MaxReceiveBufferPerConnection: 1 << 20,
+			MaxReceiveBufferPerStream:     256 << 10,
+			SendPingTimeout:               s.lim.WriteTime,
+			PingTimeout:                   s.lim.HeaderTime,
+			WriteByteTimeout:              s.lim.WriteTime,
+		},
+	}
+	stopped := false
+	h.RegisterOnShutdown(func() {
+		if !stopped {
+			stopped = true
+			close(s.stopping)
+		}
+	})
+	return h
 }
 
 // Handler is the whole surface as an http.Handler, without the connection
 // bounds that Serve adds.
 func (s *Server) Handler() http.Handler { return s.http.Handler }
 
+// Open is the number of exchanges in flight.
+func (s *Server) Open() int { return int(s.open.Load()) }
+
+// Conns is the number of open connections.
+func (s *Server) Conns() int { return s.conns.total() }
+
 // Serve accepts connections from l until Shutdown or Close; it then returns
 // nil. With tc it speaks TLS with HTTP/2 and HTTP/1.1 (tc may select
 // certificates by GetCertificate; ALPN is added), without it plain HTTP/1.1.
 // It may be called for several listeners.
 func (s *Server) Serve(l net.Listener, tc *tls.Config) error {
-	return errors.New("not yet")
+	l = &countedListener{l, &s.conns}
+	var err error
+	if tc == nil {
+		err = s.http.Serve(l)
+	} else {
+		tc = tc.Clone()
+		if len(tc.NextProtos) == 0 {
+			tc.NextProtos = []string{"h2", "http/1.1"}
+		}
+		err = s.http.Serve(tls.NewListener(l, tc))
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
 }
 
 // Shutdown stops accepting, waits until open exchanges have ended or ctx is

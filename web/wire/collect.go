@@ -14,7 +14,7 @@ type Collector struct {
 	a    Answer
 	text []strings.Builder
 	mind []strings.Builder // reasoning
-	args [][][]byte // of each call of each choice
+	args [][][]byte        // of each call of each choice
 	done bool
 }
 

@@ -62,7 +62,6 @@ type StreamEncoder interface {
 // Answer is a finished generation, collected from its events.
 type Answer struct {
 	Model   infer.Served
-	Created time.Time
 	Choices []Choice
 	Usage   infer.Usage
 }

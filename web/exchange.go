@@ -1,0 +1,302 @@
+package web
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+
+	"hearth/engine/infer"
+)
+
+// exchange is one request and its answer on their way through the server. It
+// lives in one goroutine.
+type exchange struct {
+	s     *Server
+	r     *http.Request
+	w     *response
+	id    string
+	route *route
+	param string // what a pattern's {id} matched
+	start time.Time
+	grant *Grant
+
+	code     infer.Code // of the error that was told, if any
+	fault    error      // its cause, for the log
+	stream   bool
+	bodyIn   int64 // bytes read
+	bodyDone bool  // the body was read to its end, or there is none
+}
+
+// response counts what is sent and gives each write a deadline of its own. The
+// library does not: without a WriteTimeout a deadline set for one answer would
+// still stand for the next on the same connection.
+type response struct {
+	http.ResponseWriter
+	rc      *http.ResponseController
+	timeout time.Duration
+	start   time.Time
+	status  int
+	n       int64
+	first   time.Duration
+	failed  bool
+}
+
+// Unwrap lets a ResponseController reach the connection.
+func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *response) extend() { _ = w.rc.SetWriteDeadline(time.Now().Add(w.timeout)) }
+
+func (w *response) WriteHeader(status int) {
+	if w.status != 0 {
+		return
+	}
+	w.extend()
+	w.status = status
+	w.first = time.Since(w.start)
+	w.Header().Set("Openai-Processing-Ms", strconv.FormatInt(w.first.Milliseconds(), 10))
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *response) Write(b []byte) (int, error) {
+	if w.status == 0 {
+		w.WriteHeader(http.StatusOK)
+	}
+	w.extend()
+	n, err := w.ResponseWriter.Write(b)
+	w.n += int64(n)
+	w.failed = w.failed || err != nil
+	return n, err
+}
+
+// FlushError is what a ResponseController calls to send what is buffered.
+func (w *response) FlushError() error {
+	w.extend()
+	err := w.rc.Flush()
+	w.failed = w.failed || err != nil
+	return err
+}
+
+// serve is the handler of everything.
+func (s *Server) serve(rw http.ResponseWriter, r *http.Request) {
+	now := s.opt.Now()
+	x := &exchange{s: s, r: r, id: newRequestID(), start: now}
+	x.w = &response{ResponseWriter: rw, rc: http.NewResponseController(rw), timeout: s.lim.WriteTime, start: now}
+	x.bodyDone = r.Body == nil || r.Body == http.NoBody
+	x.w.extend()
+	if !x.bodyDone {
+		_ = x.w.rc.SetReadDeadline(time.Now().Add(s.lim.BodyStall))
+	}
+	s.open.Add(1)
+	defer x.finish()
+	x.commonHeaders()
+	x.route = s.routes.fallback(r.URL.Path)
+	if e := s.overHeaders(r.Header); e != nil {
+		x.fail(e)
+		return
+	}
+	route, param, e := s.routes.find(r)
+	if route != nil {
+		x.route, x.param = route, param
+	}
+	if e != nil {
+		if e.Code == infer.CodeMethod {
+			x.w.Header().Set("Allow", s.routes.allowed(r.URL.Path))
+		}
+		x.fail(e)
+		return
+	}
+	route.handle(x)
+}
+
+// overHeaders counts header values, which a byte limit does not.
+func (s *Server) overHeaders(h http.Header) *infer.Error {
+	n := 0
+	for _, v := range h {
+		n += len(v)
+	}
+	if n > s.lim.HeaderValues {
+		return infer.Errorf(infer.CodeHeaders, "cannot read the request: got %d header values, wanted at most %d", n, s.lim.HeaderValues)
+	}
+	return nil
+}
+
+// newRequestID makes an id of 128 random bits. It is always ours: ids that
+// clients choose may repeat, and ours is the key of a ledger row.
+func newRequestID() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails, see crypto/rand
+	return "req_" + hex.EncodeToString(b[:])
+}
+
+// commonHeaders sets what every answer carries. Both SDK families read their
+// own name for the id.
+func (x *exchange) commonHeaders() {
+	h := x.w.Header()
+	h.Set("X-Request-Id", x.id)
+	h.Set("Request-Id", x.id)
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	for _, name := range []string{"X-Client-Request-Id", "X-Request-Id"} {
+		if v := x.r.Header.Get(name); validLabel(v) {
+			h.Set("X-Client-Request-Id", v)
+			break
+		}
+	}
+}
+
+// validLabel tells whether a client's own id may be sent back to it.
+func validLabel(s string) bool {
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("._:-/+=", c) >= 0) {
+			return false
+		}
+	}
+	return s != "" && len(s) <= 128
+}
+
+// fail answers with an error in the dialect of the route. After the head has
+// been sent it can only cut the connection.
+func (x *exchange) fail(err error) {
+	e := infer.AsError(err)
+	x.note(e)
+	if x.w.status != 0 {
+		panic(http.ErrAbortHandler)
+	}
+	if x.gone() {
+		return // nobody is there to be told
+	}
+	x.retryHeaders(e)
+	status, body := x.route.encodeError(e, x.id)
+	h := x.w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	x.refuse(status, body)
+}
+
+// note keeps an error for the log.
+func (x *exchange) note(e *infer.Error) { x.code, x.fault = e.Code, e.Cause }
+
+// gone tells whether the client has left.
+func (x *exchange) gone() bool { return x.r.Context().Err() != nil || x.w.failed }
+
+// json answers with a body.
+func (x *exchange) json(status int, body []byte) {
+	h := x.w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	x.w.WriteHeader(status)
+	if x.r.Method != http.MethodHead {
+		_, _ = x.w.Write(body)
+	}
+}
+
+// text answers with a line.
+func (x *exchange) text(status int, body string) {
+	h := x.w.Header()
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	x.w.WriteHeader(status)
+	if x.r.Method != http.MethodHead {
+		_, _ = x.w.Write([]byte(body))
+	}
+}
+
+// finish ends every exchange: it catches what was thrown, gives the grant back,
+// and tells the log and the metrics.
+func (x *exchange) finish() {
+	v := recover()
+	if v != nil && v != http.ErrAbortHandler {
+		x.caught(v)
+		if x.w.status != 0 {
+			v = http.ErrAbortHandler // the answer has begun: it must not look whole
+		} else {
+			v = nil
+			func() {
+				defer func() { _ = recover() }() // a peer that is gone
+				x.fail(&infer.Error{Code: infer.CodeInternal, Message: "the server failed to handle the request"})
+			}()
+		}
+	}
+	if x.grant != nil && x.grant.Release != nil {
+		x.grant.Release()
+	}
+	x.s.open.Add(-1)
+	x.report()
+	if v == http.ErrAbortHandler {
+		panic(v)
+	}
+}
+
+// caught logs a panic. Its text is shown only where it is ours or the
+// runtime's: others may quote content.
+func (x *exchange) caught(v any) {
+	what := fmt.Sprintf("a value of type %T", v)
+	if err, ok := v.(runtime.Error); ok {
+		what = err.Error()
+	} else if s := fmt.Sprint(v); strings.HasPrefix(s, "BUG") {
+		what = s
+	}
+	x.s.log.Error("BUG: a handler panicked", "request", x.id, "route", x.route.pattern, "panic", what, "stack", string(debug.Stack()))
+}
+
+// report writes the access log and tells the observer.
+func (x *exchange) report() {
+	took := x.s.opt.Now().Sub(x.start)
+	status := x.w.status
+	if status == 0 {
+		status = 499 // the client left before any answer
+	}
+	ev := Exchange{
+		Route: x.route.pattern, Method: knownMethod(x.r.Method), Status: status, Code: x.code, Dialect: x.route.dialect,
+		Stream: x.stream, Duration: took, FirstByte: x.w.first, BytesIn: x.bodyIn, BytesOut: x.w.n,
+	}
+	if x.s.opt.Observe != nil {
+		x.s.opt.Observe(ev)
+	}
+	level := slog.LevelInfo
+	switch {
+	case status >= 500:
+		level = slog.LevelWarn
+	case x.route.quiet && status < 400:
+		level = slog.LevelDebug
+	}
+	attrs := []slog.Attr{
+		slog.String("request", x.id), slog.String("route", ev.Route), slog.Int("status", status),
+		slog.Duration("took", took), slog.Int64("in", ev.BytesIn), slog.Int64("out", ev.BytesOut),
+		slog.String("peer", x.r.RemoteAddr), slog.String("proto", x.r.Proto),
+	}
+	if ev.Stream {
+		attrs = append(attrs, slog.Bool("stream", true), slog.Duration("first_byte", ev.FirstByte))
+	}
+	if x.code != "" {
+		attrs = append(attrs, slog.String("code", string(x.code)))
+	}
+	if x.grant != nil {
+		attrs = append(attrs, slog.String("tenant", x.grant.Tenant), slog.String("key", x.grant.KeyID))
+	}
+	if x.fault != nil && !errors.Is(x.fault, context.Canceled) {
+		attrs = append(attrs, slog.String("cause", x.fault.Error()))
+	}
+	if x.gone() {
+		attrs = append(attrs, slog.Bool("left", true))
+	}
+	x.s.log.LogAttrs(context.Background(), level, "http", attrs...)
+}
+
+func knownMethod(m string) string {
+	switch m {
+	case "GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT":
+		return m
+	}
+	return "OTHER"
+}

@@ -1,0 +1,157 @@
+package web
+
+import (
+	"math"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"hearth/engine/infer"
+)
+
+// maxRetryAfter is the longest wait that both SDK families obey.
+const maxRetryAfter = 60 * time.Second
+
+// retryHeaders tells the SDKs what to do next. All of them repeat 408, 409, 429
+// and 5xx twice on their own unless x-should-retry says otherwise.
+func (x *exchange) retryHeaders(e *infer.Error) {
+	h := x.w.Header()
+	retry := mayRetry(e)
+	h.Set("X-Should-Retry", strconv.FormatBool(retry))
+	if !retry {
+		return
+	}
+	wait := e.RetryAfter
+	if wait <= 0 {
+		wait = time.Second
+	}
+	wait = min(wait, maxRetryAfter)
+	h.Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(wait.Seconds())))))
+	h.Set("Retry-After-Ms", strconv.FormatInt(max(1, wait.Milliseconds()), 10))
+}
+
+// mayRetry says whether the same request may succeed later without costing
+// twice. A failure of our own is not repeated: its outcome is not known.
+func mayRetry(e *infer.Error) bool {
+	if e.NoRetry {
+		return false
+	}
+	switch e.Code {
+	case infer.CodeRateLimited, infer.CodeUnavailable, infer.CodeOverloaded, infer.CodeSlowBody, infer.CodeUpstream, infer.CodeTimeout:
+		return true
+	}
+	return false
+}
+
+// limitHeaders tells the state of the limits in OpenAI's names.
+func (x *exchange) limitHeaders(limits []LimitState) {
+	h := x.w.Header()
+	for _, l := range limits {
+		if l.Kind != "requests" && l.Kind != "tokens" {
+			continue
+		}
+		h.Set("X-Ratelimit-Limit-"+l.Kind, strconv.Itoa(l.Limit))
+		h.Set("X-Ratelimit-Remaining-"+l.Kind, strconv.Itoa(max(0, l.Remaining)))
+		h.Set("X-Ratelimit-Reset-"+l.Kind, resetText(l.Reset))
+	}
+}
+
+// resetText writes a duration as OpenAI does: 12ms, 1.5s, 6m0s.
+func resetText(d time.Duration) string {
+	d = max(0, d)
+	if d < time.Second {
+		return d.Round(time.Millisecond).String()
+	}
+	return d.Round(10 * time.Millisecond).String()
+}
+
+// credential reads a key from Authorization: Bearer or x-api-key, which every
+// route takes alike. Two different keys are refused: which of them counts must
+// not depend on who reads.
+func credential(h http.Header) (string, *infer.Error) {
+	auth, keys := h.Values("Authorization"), h.Values("X-Api-Key")
+	if len(auth) > 1 || len(keys) > 1 {
+		return "", infer.Errorf(infer.CodeUnauthorized, "cannot authenticate: got more than one credential")
+	}
+	bearer := ""
+	if len(auth) == 1 {
+		scheme, rest, _ := strings.Cut(strings.TrimSpace(auth[0]), " ")
+		if auth[0] != "" && !strings.EqualFold(scheme, "Bearer") {
+			return "", infer.Errorf(infer.CodeUnauthorized, "cannot authenticate: wanted Authorization: Bearer with an API key")
+		}
+		bearer = strings.TrimSpace(rest)
+	}
+	key := ""
+	if len(keys) == 1 {
+		key = strings.TrimSpace(keys[0])
+	}
+	if bearer != "" && key != "" && bearer != key {
+		return "", infer.Errorf(infer.CodeUnauthorized, "cannot authenticate: Authorization and x-api-key differ")
+	}
+	if bearer == "" {
+		bearer = key
+	}
+	if len(bearer) > 4096 {
+		return "", infer.Errorf(infer.CodeUnauthorized, "cannot authenticate: the credential is too long")
+	}
+	return bearer, nil
+}
+
+// traceParent returns a valid W3C traceparent header, or nothing: a broken one
+// starts a new trace (Trace Context, section 3.2). Later versions may carry
+// more fields; what is known of them is passed on.
+func traceParent(h http.Header) string {
+	v := h.Values("Traceparent")
+	if len(v) != 1 || len(v[0]) < 55 {
+		return ""
+	}
+	s := v[0]
+	if s[2] != '-' || s[35] != '-' || s[52] != '-' || !lowerHex(s[:2]) || s[:2] == "ff" {
+		return ""
+	}
+	trace, span, flags := s[3:35], s[36:52], s[53:55]
+	if !lowerHex(trace) || !lowerHex(span) || !lowerHex(flags) || strings.Trim(trace, "0") == "" || strings.Trim(span, "0") == "" {
+		return ""
+	}
+	if len(s) > 55 && (s[:2] == "00" || s[55] != '-') {
+		return ""
+	}
+	return "00" + s[2:55]
+}
+
+func lowerHex(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if c := s[i]; !('0' <= c && c <= '9' || 'a' <= c && c <= 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+// traceState is passed on with a valid parent, if it has a sane size.
+func traceState(h http.Header) string {
+	s := strings.Join(h.Values("Tracestate"), ",")
+	if len(s) > 512 {
+		return ""
+	}
+	return s
+}
+
+// onLoopback tells whether the peer is this machine itself, and not a proxy on
+// it that speaks for somebody else.
+func onLoopback(r *http.Request) bool {
+	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Real-Ip", "Via"} {
+		if r.Header.Get(name) != "" {
+			return false
+		}
+	}
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return false
+	}
+	a, err := netip.ParseAddr(host)
+	return err == nil && a.Unmap().IsLoopback()
+}
