@@ -89,8 +89,8 @@ A first session:
 
 Exit codes: 0 done, 1 failed or faults found, 2 command line not understood.`,
 		sub: []*command{
-			configCommand(),
-			versionCommand(),
+			serveCommand(), modelCommand(), keyCommand(), ledgerCommand(), configCommand(),
+			doctorCommand(), versionCommand(),
 		},
 	}
 }

@@ -20,7 +20,7 @@ func sample(t *testing.T) string {
 	return string(b)
 }
 
-var commentedKey = regexp.MustCompile(`(?m)^#(\[\[?[a-z_]+\]\]?|[a-z_]+ = .*)$`)
+var commentedKey = regexp.MustCompile(`(?m)^#(\[\[?[a-z_.]+\]\]?|[a-z_]+ = .*)$`)
 
 // The sample must parse as it is, and with every commented default switched on
 // it must say the same: the comments tell the truth.

@@ -11,6 +11,12 @@ const (
 	EmbeddedPath  = "embedded"
 )
 
+// DefaultTenant owns the first API key where the file names no tenant.
+const DefaultTenant = "default"
+
+// AnyModel in a [[price]] stands for every model without a price of its own.
+const AnyModel = "*"
+
 // Library is [library]: the models that `hearth model add` has installed.
 type Library struct {
 	// Serve makes every installed model available under its own name without a

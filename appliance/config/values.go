@@ -69,3 +69,19 @@ func (z Size) String() string {
 	}
 	return fmt.Sprintf("%dB", n)
 }
+
+// ParseUSD reads a decimal amount of US dollars as nano-dollars.
+func ParseUSD(s string) (int64, error) {
+	whole, frac, point := strings.Cut(s, ".")
+	if whole == "" || point && frac == "" || strings.Trim(whole+frac, "0123456789") != "" {
+		return 0, fmt.Errorf("cannot read %q as US dollars, wanted plain digits with a point, for instance 2.50", s)
+	}
+	if len(frac) > 9 {
+		return 0, fmt.Errorf("cannot read %q as US dollars: at most 9 digits may stand after the point", s)
+	}
+	n, err := strconv.ParseInt(whole+frac+strings.Repeat("0", 9-len(frac)), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("cannot read %q as US dollars: too large", s)
+	}
+	return n, nil
+}

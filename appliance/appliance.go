@@ -1,0 +1,334 @@
+package appliance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"hearth/appliance/certs"
+	"hearth/appliance/config"
+	"hearth/engine/artifact"
+	"hearth/policy"
+	"hearth/store"
+	"hearth/web"
+)
+
+// Options of Open.
+type Options struct {
+	Env    *Env
+	Dir    dataDir
+	Config string // file; empty: DIR/appliance.toml, written if absent
+	Listen string // replaces server.listen if set
+	Device string // "auto", "cpu" or "cuda": for models that name none
+	// Open makes the backend of a model; nil: the local engine.
+	Open openFunc
+}
+
+// Appliance is one running Hearth. It is made by Open and ended by Close.
+type Appliance struct {
+	opt     Options
+	env     *Env
+	dir     dataDir
+	log     *slog.Logger
+	level   *slog.LevelVar
+	now     func() time.Time
+	started time.Time
+
+	store     *store.Store
+	library   *artifact.Store
+	models    *models
+	policy    *policy.Policy
+	telemetry *telemetry
+	web       *web.Server
+	listeners []listener
+	certs     atomic.Pointer[certs.Manager]
+
+	conf       atomic.Pointer[config.Config]
+	generation atomic.Int64 // configurations taken
+	reloading  sync.Mutex   // one reload at a time
+	setup      sync.Mutex   // one use of the set-up token at a time
+
+	draining atomic.Bool
+	open     atomic.Int64  // requests admitted and not released
+	serial   atomic.Uint64 // of requests, for ids that are unique here
+	grants   sync.Map      // *web.Grant → *admission
+	hardStop context.Context
+	stop     context.CancelCauseFunc // ends every open request
+
+	closers []func() error // in the order of opening
+	closing sync.Once
+	first   *firstRun // what this start made, nil if it was not the first
+}
+
+// Open brings up every part in order; the models load in the background. If one
+// part fails, those before it are closed again.
+func Open(ctx context.Context, opt Options) (*Appliance, error) {
+	a := &Appliance{opt: opt, env: opt.Env, dir: opt.Dir, now: opt.Env.Now, started: opt.Env.Now(), level: &slog.LevelVar{}}
+	a.hardStop, a.stop = context.WithCancelCause(context.Background())
+	for _, part := range []func(context.Context) error{
+		a.openConfig,
+		a.openStore,
+		a.openTelemetry,
+		a.openCertificates,
+		a.openModels,
+		a.openPolicy,
+		a.openFirstRun,
+		a.openWeb,
+		a.openAdmin,
+		a.openKeeper,
+	} {
+		if err := part(ctx); err != nil {
+			return nil, errors.Join(err, a.Close())
+		}
+	}
+	a.models.apply(a.specs(a.config()))
+	return a, nil
+}
+
+// Close ends every part, the last opened first.
+func (a *Appliance) Close() error {
+	var errs []error
+	a.closing.Do(func() {
+		a.draining.Store(true)
+		a.stop(errStopping)
+		for _, end := range slices.Backward(a.closers) {
+			errs = append(errs, end())
+		}
+	})
+	return errors.Join(errs...)
+}
+
+func (a *Appliance) onClose(end func() error) { a.closers = append(a.closers, end) }
+
+// config is the configuration in force.
+func (a *Appliance) config() *config.Config { return a.conf.Load() }
+
+func (a *Appliance) openConfig(context.Context) error {
+	if err := a.dir.create(); err != nil {
+		return err
+	}
+	path := a.configPath()
+	if a.opt.Config == "" && !fileExists(path) {
+		if err := writeFile(path, a.env.Sample, 0o600); err != nil {
+			return err
+		}
+	}
+	c, err := config.Load(path)
+	if err != nil {
+		return err
+	}
+	if a.opt.Listen != "" {
+		if err := config.CheckListen(a.opt.Listen); err != nil {
+			return usagef("cannot use --listen %q: %v", a.opt.Listen, err)
+		}
+		c.Server.Listen = a.opt.Listen
+	}
+	a.conf.Store(c)
+	a.generation.Add(1)
+	a.openLog(c)
+	return nil
+}
+
+func (a *Appliance) configPath() string {
+	if a.opt.Config != "" {
+		return a.opt.Config
+	}
+	return a.dir.config()
+}
+
+func (a *Appliance) openLog(c *config.Config) {
+	a.level.Set(logLevel(c))
+	o := &slog.HandlerOptions{Level: a.level}
+	if c.Log.Format == "json" {
+		a.log = slog.New(slog.NewJSONHandler(a.env.Stderr, o))
+	} else {
+		a.log = slog.New(slog.NewTextHandler(a.env.Stderr, o))
+	}
+}
+
+func logLevel(c *config.Config) slog.Level {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(c.Log.Level)); err != nil {
+		panic("BUG: a validated log level is not one: " + c.Log.Level)
+	}
+	return l
+}
+
+func (a *Appliance) openStore(context.Context) error {
+	s, err := store.Open(a.dir.database(), store.Options{Now: a.now, Log: a.log})
+	if err != nil {
+		return fmt.Errorf("cannot open the ledger: %w", err)
+	}
+	a.store = s
+	a.onClose(s.Close)
+	if r := s.Recovery(); r.Orphans > 0 {
+		a.log.Warn("requests of an earlier life were settled at their hold", "requests", r.Orphans, "charge_usd", float64(r.Nano)/1e9)
+	}
+	return nil
+}
+
+func (a *Appliance) openTelemetry(context.Context) error {
+	a.telemetry = newTelemetry(a.config().Telemetry.Tenants)
+	return nil
+}
+
+func (a *Appliance) openModels(context.Context) error {
+	var err error
+	if a.library, err = artifact.Open(a.dir.models()); err != nil {
+		return fmt.Errorf("cannot open the model library: %w", err)
+	}
+	open := a.opt.Open
+	if open == nil {
+		open = a.openEngine
+	}
+	a.models = newModels(open, a.log)
+	a.onClose(a.models.close)
+	return nil
+}
+
+func (a *Appliance) openPolicy(context.Context) error {
+	specs := a.specs(a.config())
+	p, err := policy.New(policyConfig(a.config(), specs), policy.Options{Store: a.store, Now: a.now, Local: specNames(specs)})
+	if err != nil {
+		return fmt.Errorf("cannot set up the policy: %w", err)
+	}
+	a.policy = p
+	a.telemetry.registry.MustRegister(newPuller(a))
+	return nil
+}
+
+// openKeeper starts the goroutine that brings the ledger back after a failed
+// commit.
+func (a *Appliance) openKeeper(context.Context) error {
+	done := make(chan struct{})
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		defer close(done)
+		a.keepLedger(ctx)
+	}()
+	a.onClose(func() error {
+		cancel()
+		<-done
+		return nil
+	})
+	return nil
+}
+
+func (a *Appliance) keepLedger(ctx context.Context) {
+	wait := time.Second
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+		if !a.store.Stats().Failed {
+			wait = time.Second
+			continue
+		}
+		if err := a.store.Reopen(); err != nil {
+			wait = min(2*wait, 30*time.Second)
+			a.log.Error("cannot reopen the ledger, no new work is admitted", "error", err, "next_try", wait)
+			continue
+		}
+		a.log.Warn("the ledger was reopened after a failed commit")
+	}
+}
+
+// Reload takes the configuration file anew. A file with a fault changes
+// nothing; otherwise everything is swapped and no stream is cut.
+func (a *Appliance) Reload(ctx context.Context) error {
+	a.reloading.Lock()
+	defer a.reloading.Unlock()
+	old := a.config()
+	c, err := config.Load(a.configPath())
+	if err != nil {
+		return err
+	}
+	if a.opt.Listen != "" {
+		c.Server.Listen = a.opt.Listen
+	}
+	for _, k := range restartKeys(old, c) {
+		a.log.Warn("a changed key takes effect at the next start only", "key", k)
+	}
+	specs := a.specs(c)
+	if err := a.reloadCertificates(ctx, old, c); err != nil {
+		return err
+	}
+	if err := a.policy.Reload(policyConfig(c, specs)); err != nil {
+		return err
+	}
+	a.policy.SetLocal(specNames(specs))
+	a.models.apply(specs)
+	a.level.Set(logLevel(c))
+	a.conf.Store(c)
+	n := a.generation.Add(1)
+	a.log.Info("configuration taken", "generation", n)
+	return nil
+}
+
+// restartKeys names what has changed and cannot be swapped while serving.
+func restartKeys(old, c *config.Config) []string {
+	var keys []string
+	o, n := old.Server, c.Server
+	for key, changed := range map[string]bool{
+		"server.listen":         o.Listen != n.Listen,
+		"server.max_body":       o.MaxBody != n.MaxBody,
+		"server.header_timeout": o.HeaderTimeout != n.HeaderTimeout,
+		"server.body_timeout":   o.BodyTimeout != n.BodyTimeout,
+		"server.idle_timeout":   o.IdleTimeout != n.IdleTimeout,
+		"server.write_timeout":  o.WriteTimeout != n.WriteTimeout,
+		"log.format":            old.Log.Format != c.Log.Format,
+		"telemetry":             old.Telemetry != c.Telemetry,
+	} {
+		if changed {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// Drain ends serving with care: nothing new is admitted, open requests may
+// finish within the bound, what is left is ended with an error and settled. A
+// second call of force ends the wait.
+func (a *Appliance) Drain(force <-chan os.Signal) {
+	d := a.config().Drain
+	a.draining.Store(true)
+	a.log.Info("draining", "open_requests", a.open.Load(), "timeout", d.Timeout)
+	if !a.waitIdle(d.Timeout.Std(), force) {
+		a.log.Warn("ending open requests", "open_requests", a.open.Load())
+		a.stop(errStopping)
+		a.waitIdle(5*time.Second, force)
+	}
+	if d.Grace > 0 {
+		select {
+		case <-time.After(d.Grace.Std()):
+		case <-force:
+		}
+	}
+}
+
+// waitIdle waits until no request is open; false if the time is up or a signal
+// came first.
+func (a *Appliance) waitIdle(most time.Duration, force <-chan os.Signal) bool {
+	end := time.After(most)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for a.open.Load() > 0 {
+		select {
+		case <-tick.C:
+		case <-end:
+			return false
+		case <-force:
+			return false
+		}
+	}
+	return true
+}

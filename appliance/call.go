@@ -1,0 +1,169 @@
+package appliance
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"hearth/engine/infer"
+	"hearth/policy"
+	"hearth/store"
+	"hearth/web"
+)
+
+// Call is the path of every generation, top to bottom. Each stage before the
+// hold may refuse; from the hold on exactly one of settle and release ends it,
+// in finish, whatever happens in between.
+func (a *Appliance) Call(ctx context.Context, g *web.Grant, r *infer.Request) iter.Seq2[infer.Event, error] {
+	return func(yield func(infer.Event, error) bool) {
+		c := a.newCall(ctx, g, r)
+		defer c.close()
+		defer c.finish()
+		for _, stage := range []func() error{
+			c.validate,  // is it a request at all
+			c.normalize, // whose it is, under which id
+			c.rules,     // may it be served here
+			c.route,     // by which models, until when
+			c.count,     // how large is it, can it ever fit
+			c.hold,      // is there money for the worst case
+		} {
+			if err := stage(); err != nil {
+				yield(infer.Event{}, c.fail(err))
+				return
+			}
+		}
+		for ev, err := range c.generate() {
+			if err != nil {
+				yield(infer.Event{}, c.fail(err))
+				return
+			}
+			if c.observe(ev); ev.Kind == infer.EventUsage {
+				c.finish() // the row is in the ledger before the caller sees the end
+			}
+			if !yield(ev, nil) {
+				return
+			}
+		}
+	}
+}
+
+// call is one request on its way. It is used by one goroutine.
+type call struct {
+	a       *Appliance
+	ctx     context.Context
+	cancels []context.CancelFunc
+	grant   *web.Grant
+	adm     *admission
+	request *infer.Request      // our copy: the caller's is not changed
+	embed   *infer.EmbedRequest // instead, for embeddings
+	asked   string              // the model's name as the caller wrote it
+	path    *policy.Route
+	lease   *lease // of the model that is asked, from count on
+	size    infer.Count
+	held    *policy.Reservation
+	refused bool // by the hold, which then has written the row
+
+	stream  stream // what came back so far
+	err     *infer.Error
+	outcome store.Outcome
+	first   time.Time // of the first token
+	last    time.Time // of the latest token
+	done    bool
+}
+
+func (a *Appliance) newCall(ctx context.Context, g *web.Grant, r *infer.Request) *call {
+	c := &call{a: a, ctx: ctx, grant: g, adm: a.admission(g), asked: r.Model}
+	own := *r
+	c.request = &own
+	c.bound(a.hardStop)
+	a.telemetry.callBegins()
+	return c
+}
+
+// hold makes the priced worst case durable before anything is generated.
+func (c *call) hold() error {
+	held, err := c.a.policy.Reserve(c.ctx, c.adm.Admission, c.reserveRequest())
+	if err != nil {
+		c.refused = true
+		return err
+	}
+	c.held, c.grant.Limits = held, limitStates(held.Limits)
+	return nil
+}
+
+// observe counts what an event carries and times it.
+func (c *call) observe(ev infer.Event) {
+	if ev.Kind == infer.EventUsage {
+		c.outcome = store.OutcomeComplete
+	}
+	if ev.Tokens == 0 {
+		return
+	}
+	now := c.a.now()
+	if c.first.IsZero() {
+		c.first = now
+		c.a.telemetry.firstToken(c.lease.served, now.Sub(c.grant.Started))
+	} else {
+		c.a.telemetry.nextTokens(c.lease.served, now.Sub(c.last), ev.Tokens)
+	}
+	c.last = now
+}
+
+// fail notes why the request ends and gives the error as the caller sees it.
+func (c *call) fail(err error) error {
+	c.err, c.outcome = c.explain(err), store.OutcomeError
+	switch {
+	case c.err.Code == codeClientGone:
+		c.outcome = store.OutcomeCancelled
+	case c.held == nil:
+		c.outcome = store.OutcomeRefused
+	case c.stream.tokens > 0:
+		c.outcome = store.OutcomePartial
+		c.err.NoRetry = true // what was delivered is charged for
+	}
+	return c.err
+}
+
+// finish ends the hold exactly once and writes the row. Without an outcome the
+// caller has left the loop.
+func (c *call) finish() {
+	if c.done {
+		return
+	}
+	c.done = true
+	if c.outcome == "" {
+		c.outcome = store.OutcomeCancelled
+	}
+	row := c.settle()
+	c.a.telemetry.callEnds(c, row)
+	c.log(row)
+}
+
+// settle charges what was made, or releases the hold if nothing was.
+func (c *call) settle() store.Row {
+	o := c.result()
+	if c.held == nil {
+		return c.note(o)
+	}
+	end := c.held.Settle
+	if o.Usage.CompletionTokens == 0 && c.outcome != store.OutcomeComplete {
+		end = c.held.Release
+	}
+	row, err := end(o)
+	if err != nil {
+		// The store keeps what it could not write and settles it when it is
+		// reopened; until then it admits nothing.
+		c.a.log.Error("cannot settle a request", "request_id", c.grant.RequestID, "error", err)
+	}
+	return row
+}
+
+// close gives everything back, after the backend has been left.
+func (c *call) close() {
+	if c.lease != nil {
+		c.lease.release()
+	}
+	for _, cancel := range c.cancels {
+		cancel()
+	}
+}

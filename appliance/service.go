@@ -1,0 +1,223 @@
+package appliance
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"hearth/engine/infer"
+	"hearth/policy"
+	"hearth/web"
+)
+
+// The appliance is what the web serves.
+var _ web.Service = (*Appliance)(nil)
+
+// admission is what a grant stands for on our side.
+type admission struct {
+	*policy.Admission
+}
+
+// Admit lets a caller in before the body of its request is read: is the server
+// taking work, whose key is it, is there room within its limits.
+func (a *Appliance) Admit(ctx context.Context, c web.Caller) (*web.Grant, error) {
+	g := &web.Grant{RequestID: c.RequestID, Started: a.now(), Trace: newSpan(c.TraceParent)}
+	if err := a.takesWork(); err != nil {
+		return g, err
+	}
+	id, err := a.identify(ctx, c)
+	if err != nil {
+		return g, err
+	}
+	g.Tenant, g.KeyID = id.Tenant, id.KeyID
+	if !a.enter() {
+		e := infer.Errorf(infer.CodeOverloaded, "the server has as many open requests as it may, try again")
+		e.RetryAfter = time.Second
+		return g, e
+	}
+	adm, err := a.policy.Admit(id)
+	if adm != nil {
+		g.Limits = limitStates(adm.Limits)
+	}
+	if err != nil {
+		a.leave()
+		a.telemetry.denied(infer.AsError(err).Code)
+		return g, err
+	}
+	a.grants.Store(g, &admission{adm})
+	var once sync.Once
+	g.Release = func() {
+		once.Do(func() {
+			a.grants.Delete(g)
+			adm.Release()
+			a.leave()
+		})
+	}
+	return g, nil
+}
+
+// identify finds the caller behind a key or a browser session.
+func (a *Appliance) identify(ctx context.Context, c web.Caller) (*policy.Identity, error) {
+	if c.Credential == "" && c.Session != "" {
+		return a.sessionIdentity(ctx, c.Session)
+	}
+	id, err := a.policy.Authenticate(c.Credential, c.RemoteAddr)
+	if err != nil {
+		a.telemetry.denied(infer.AsError(err).Code)
+	}
+	return id, err
+}
+
+// takesWork says why no new request may begin: draining, or a ledger that
+// cannot write.
+func (a *Appliance) takesWork() error {
+	if a.draining.Load() {
+		e := infer.Errorf(infer.CodeUnavailable, "the server is shutting down")
+		e.RetryAfter = 5 * time.Second
+		return e
+	}
+	return a.store.Err()
+}
+
+// enter counts a request in, unless there are as many as there may be.
+func (a *Appliance) enter() bool {
+	limit := int64(a.config().Server.MaxRequests)
+	if n := a.open.Add(1); limit > 0 && n > limit {
+		a.open.Add(-1)
+		return false
+	}
+	return true
+}
+
+func (a *Appliance) leave() { a.open.Add(-1) }
+
+// admission finds what Admit stored for a grant; nil if it was never admitted
+// or is released.
+func (a *Appliance) admission(g *web.Grant) *admission {
+	if v, ok := a.grants.Load(g); ok {
+		return v.(*admission)
+	}
+	return nil
+}
+
+func limitStates(in []policy.LimitState) []web.LimitState {
+	out := make([]web.LimitState, len(in))
+	for i, l := range in {
+		out[i] = web.LimitState(l)
+	}
+	return out
+}
+
+// Models lists what the caller may ask for, by public name.
+func (a *Appliance) Models(ctx context.Context, g *web.Grant) ([]infer.Model, error) {
+	adm := a.admission(g)
+	if adm == nil {
+		return nil, infer.Errorf(infer.CodeUnauthorized, "the request was not admitted")
+	}
+	var out []infer.Model
+	for _, name := range a.policy.Models(&adm.ID) {
+		path, err := a.policy.Route(&adm.ID, name)
+		if err != nil {
+			continue // a reload came between
+		}
+		for _, cand := range path.Candidates {
+			if lm := a.models.get(cand.Model); lm != nil {
+				info := lm.describe()
+				info.Name = name
+				out = append(out, info)
+				break
+			}
+		}
+	}
+	return out, nil
+}
+
+// Count gives the size of a request without running it.
+func (a *Appliance) Count(ctx context.Context, g *web.Grant, r *infer.Request) (infer.Count, error) {
+	l, err := a.leaseFor(g, r.Model)
+	if err != nil {
+		return infer.Count{}, err
+	}
+	defer l.release()
+	own := *r
+	own.ID, own.Model, own.Tenant = "", l.model, g.Tenant // no id: nothing is kept for a generation
+	return l.backend.Count(ctx, &own)
+}
+
+// Tokenize gives the ids of a text or of a rendered chat.
+func (a *Appliance) Tokenize(ctx context.Context, g *web.Grant, r *infer.TokenizeRequest) ([]int32, error) {
+	l, err := a.leaseFor(g, r.Model)
+	if err != nil {
+		return nil, err
+	}
+	defer l.release()
+	own := *r
+	own.Model = l.model
+	if r.Chat != nil {
+		chat := *r.Chat
+		chat.ID, chat.Model, chat.Tenant = "", l.model, g.Tenant
+		own.Chat = &chat
+	}
+	return l.backend.Tokenize(ctx, &own)
+}
+
+// Detokenize gives the bytes of ids.
+func (a *Appliance) Detokenize(ctx context.Context, g *web.Grant, model string, ids []int32) ([]byte, error) {
+	l, err := a.leaseFor(g, model)
+	if err != nil {
+		return nil, err
+	}
+	defer l.release()
+	return l.backend.Detokenize(ctx, l.model, ids)
+}
+
+func (a *Appliance) leaseFor(g *web.Grant, model string) (*lease, error) {
+	adm := a.admission(g)
+	if adm == nil {
+		return nil, infer.Errorf(infer.CodeUnauthorized, "the request was not admitted")
+	}
+	path, err := a.policy.Route(&adm.ID, model)
+	if err != nil {
+		return nil, err
+	}
+	return a.lease(path)
+}
+
+// Ready says whether new work is admitted: every model has answered and answers
+// still, the ledger writes, and the server is not ending.
+func (a *Appliance) Ready() (bool, string) {
+	if a.draining.Load() {
+		return false, "draining"
+	}
+	if err := a.store.Err(); err != nil {
+		return false, "ledger: " + infer.AsError(err).Message
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	return a.models.ready(ctx)
+}
+
+// Status is the snapshot behind the status page.
+func (a *Appliance) Status(ctx context.Context) web.Status {
+	ready, reason := a.Ready()
+	stats := a.store.Stats()
+	s := web.Status{
+		Version: Version, Started: a.started, Ready: ready, Reason: reason,
+		Latency: a.telemetry.latencies(a.now()), Open: int(a.open.Load()),
+		OpenHolds: stats.OpenHolds, HeldNano: stats.HeldNano, Ledger: stats.Seq,
+	}
+	for _, m := range a.models.states(ctx) {
+		s.Models = append(s.Models, web.ModelStatus{Model: m.info, Ready: m.health.Ready, Reason: m.health.Reason, Stats: m.health.Stats})
+	}
+	budgets, err := a.policy.Budgets()
+	if err != nil {
+		a.log.Warn("cannot read the budgets for the status page", "error", err)
+	}
+	for _, b := range budgets {
+		s.Spend = append(s.Spend, web.Spend{
+			Tenant: b.Tenant, Budget: b.Budget, Window: string(b.Period),
+			CapNano: b.CapNano, SpentNano: b.SpentNano, HeldNano: b.HeldNano, Resets: b.Window.End,
+		})
+	}
+	return s
+}

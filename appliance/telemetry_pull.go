@@ -1,0 +1,186 @@
+package appliance
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// tenantNames bounds the tenants that get a label of their own: the first so
+// many that are seen, the rest is "other".
+type tenantNames struct {
+	most int
+	mu   sync.Mutex // guards seen
+	seen map[string]bool
+}
+
+func newTenantNames(most int) *tenantNames { return &tenantNames{most: most, seen: map[string]bool{}} }
+
+func (n *tenantNames) label(tenant string) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.seen[tenant] {
+		if len(n.seen) >= n.most {
+			return "other"
+		}
+		n.seen[tenant] = true
+	}
+	return tenant
+}
+
+// puller turns the Stats of the other parts into metrics at each scrape.
+type puller struct {
+	a    *Appliance
+	desc map[string]*prometheus.Desc
+}
+
+// pulled lists the metrics of the puller: name, help, labels.
+var pulled = []struct {
+	name, help string
+	labels     []string
+}{
+	{"vllm:num_requests_running", "Sequences in the running batch.", servedLabelNames},
+	{"vllm:num_requests_waiting", "Requests that wait to run.", servedLabelNames},
+	{"vllm:kv_cache_usage_perc", "Part of the KV blocks in use, 0 to 1.", servedLabelNames},
+	{"vllm:prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache.", servedLabelNames},
+	{"vllm:prefix_cache_hits_total", "Prompt tokens found in the prefix cache.", servedLabelNames},
+	{"vllm:num_preemptions_total", "Sequences preempted for lack of KV blocks.", servedLabelNames},
+	{"vllm:prompt_tokens_total", "Prompt tokens processed.", servedLabelNames},
+	{"vllm:generation_tokens_total", "Tokens generated.", servedLabelNames},
+	{"hearth_model_ready", "1 if the model answers.", servedLabelNames},
+	{"hearth_kv_blocks", "KV blocks by state: used, cached, free.", append(servedLabelNames, "state")},
+	{"hearth_engine_steps_total", "Completed steps: the progress of the engine.", servedLabelNames},
+	{"hearth_engine_memory_bytes", "Memory of the engine by use: weights, kv.", append(servedLabelNames, "use")},
+	{"hearth_worker_restarts_total", "Times the worker process was replaced.", servedLabelNames},
+	{"hearth_ready", "1 if new work is admitted.", nil},
+	{"hearth_ledger_position", "Sequence number of the last ledger record.", nil},
+	{"hearth_ledger_open_holds", "Holds that are not settled yet.", nil},
+	{"hearth_ledger_held_usd", "Sum of the open holds.", nil},
+	{"hearth_ledger_commits_total", "Transactions written.", nil},
+	{"hearth_ledger_operations_total", "Operations in those transactions.", nil},
+	{"hearth_ledger_commit_seconds_total", "Time spent writing them.", nil},
+	{"hearth_ledger_queue", "Operations that wait for the next transaction.", nil},
+	{"hearth_ledger_file_bytes", "Size of the database file.", nil},
+	{"hearth_ledger_failed", "1 if the ledger takes no new work.", nil},
+	{"hearth_budget_cap_usd", "Cap of a budget in its present window.", []string{"tenant", "period"}},
+	{"hearth_budget_spent_usd", "Spent in the present window.", []string{"tenant", "period"}},
+	{"hearth_budget_held_usd", "Held in the present window.", []string{"tenant", "period"}},
+	{"hearth_certificate_expiry_timestamp_seconds", "When a certificate ends, in Unix time.", []string{"source", "name"}},
+	{"hearth_config_generation", "Configurations taken since the start.", nil},
+}
+
+func newPuller(a *Appliance) *puller {
+	p := &puller{a: a, desc: map[string]*prometheus.Desc{}}
+	for _, m := range pulled {
+		p.desc[m.name] = prometheus.NewDesc(m.name, m.help, m.labels, nil)
+	}
+	return p
+}
+
+// Describe implements prometheus.Collector.
+func (p *puller) Describe(ch chan<- *prometheus.Desc) {
+	for _, m := range pulled {
+		ch <- p.desc[m.name]
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (p *puller) Collect(ch chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	gauge := func(name string, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(p.desc[name], prometheus.GaugeValue, v, labels...)
+	}
+	counter := func(name string, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(p.desc[name], prometheus.CounterValue, v, labels...)
+	}
+	p.models(ctx, gauge, counter)
+	p.ledger(gauge, counter)
+	p.budgets(gauge)
+	ends := map[string]bool{}
+	for _, c := range p.a.certificates() {
+		if id := c.Source + " " + firstOf(c.Names); ends[id] {
+			continue
+		} else {
+			ends[id] = true
+		}
+		gauge("hearth_certificate_expiry_timestamp_seconds", float64(c.NotAfter.Unix()), c.Source, firstOf(c.Names))
+	}
+	ready, _ := p.a.Ready()
+	gauge("hearth_ready", truth(ready))
+	gauge("hearth_config_generation", float64(p.a.generation.Load()))
+}
+
+type emit func(name string, v float64, labels ...string)
+
+func (p *puller) models(ctx context.Context, gauge, counter emit) {
+	for _, m := range p.a.models.states(ctx) {
+		l, s := servedLabels{m.info.Name, m.info.Device}, m.health.Stats
+		gauge("vllm:num_requests_running", float64(s.Running), l.values()...)
+		gauge("vllm:num_requests_waiting", float64(s.Waiting), l.values()...)
+		if s.BlocksTotal > 0 {
+			gauge("vllm:kv_cache_usage_perc", float64(s.BlocksUsed)/float64(s.BlocksTotal), l.values()...)
+		}
+		counter("vllm:prefix_cache_queries_total", float64(s.PrefixQueries), l.values()...)
+		counter("vllm:prefix_cache_hits_total", float64(s.PrefixHits), l.values()...)
+		counter("vllm:num_preemptions_total", float64(s.Preemptions), l.values()...)
+		counter("vllm:prompt_tokens_total", float64(s.PromptTokens), l.values()...)
+		counter("vllm:generation_tokens_total", float64(s.OutputTokens), l.values()...)
+		gauge("hearth_model_ready", truth(m.health.Ready), l.values()...)
+		gauge("hearth_kv_blocks", float64(s.BlocksUsed), l.values("used")...)
+		gauge("hearth_kv_blocks", float64(s.BlocksCached), l.values("cached")...)
+		gauge("hearth_kv_blocks", float64(max(0, s.BlocksTotal-s.BlocksUsed-s.BlocksCached)), l.values("free")...)
+		counter("hearth_engine_steps_total", float64(s.Steps), l.values()...)
+		gauge("hearth_engine_memory_bytes", float64(s.WeightBytes), l.values("weights")...)
+		gauge("hearth_engine_memory_bytes", float64(s.KVBytes), l.values("kv")...)
+		counter("hearth_worker_restarts_total", float64(s.WorkerRestarts), l.values()...)
+	}
+}
+
+func (p *puller) ledger(gauge, counter emit) {
+	s := p.a.store.Stats()
+	gauge("hearth_ledger_position", float64(s.Seq))
+	gauge("hearth_ledger_open_holds", float64(s.OpenHolds))
+	gauge("hearth_ledger_held_usd", float64(s.HeldNano)/1e9)
+	counter("hearth_ledger_commits_total", float64(s.Commits))
+	counter("hearth_ledger_operations_total", float64(s.Ops))
+	counter("hearth_ledger_commit_seconds_total", s.CommitTime.Seconds())
+	gauge("hearth_ledger_queue", float64(s.Queued))
+	gauge("hearth_ledger_file_bytes", float64(s.FileBytes))
+	gauge("hearth_ledger_failed", truth(s.Failed || s.Full))
+}
+
+// budgets shows the budgets of tenants; those of keys would be too many labels.
+func (p *puller) budgets(gauge emit) {
+	list, err := p.a.policy.Budgets()
+	if err != nil {
+		return // the ledger says so in its own metric
+	}
+	seen := map[[2]string]bool{}
+	for _, b := range list {
+		l := [2]string{p.a.telemetry.tenants.label(b.Tenant), string(b.Period)}
+		if b.KeyID != "" || seen[l] {
+			continue
+		}
+		seen[l] = true
+		gauge("hearth_budget_cap_usd", float64(b.CapNano)/1e9, l[:]...)
+		gauge("hearth_budget_spent_usd", float64(b.SpentNano)/1e9, l[:]...)
+		gauge("hearth_budget_held_usd", float64(b.HeldNano)/1e9, l[:]...)
+	}
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func firstOf(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return names[0]
+}
