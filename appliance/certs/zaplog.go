@@ -20,8 +20,10 @@ func slogLevel(l zapcore.Level) slog.Level {
 		return slog.LevelError
 	case l == zapcore.WarnLevel:
 		return slog.LevelWarn
+	case l == zapcore.InfoLevel:
+		return slog.LevelDebug
 	}
-	return slog.LevelDebug
+	return slog.LevelDebug - 4 // every handshake
 }
 
 func (c *slogCore) Enabled(l zapcore.Level) bool {
