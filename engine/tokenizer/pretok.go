@@ -140,13 +140,16 @@ type wordRules struct {
 	tail    string    // what punctuation takes along at its end
 	cased   bool      // words end before a capital after a small letter
 	suffix  bool      // contractions belong to the word before
+	ascii   bool      // contractions are written out in two cases, without U+017F
 }
 
 var (
 	// (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|
 	//  ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
 	llama3Rules = wordRules{letters: classLetter, digits: 3, tail: "\r\n"}
-	// the same with \p{N}
+	// the same with '[sS]|'[tT]|... for the contractions
+	dbrxRules = wordRules{letters: classLetter, digits: 3, tail: "\r\n", ascii: true}
+	// the first with \p{N}
 	qwen2Rules = wordRules{letters: classLetter, digits: 1, tail: "\r\n"}
 	// the same with [\p{L}\p{M}]+ and [^\s\p{L}\p{M}\p{N}]+
 	qwen35Rules = wordRules{letters: classLetter | classMark, digits: 1, tail: "\r\n"}
@@ -160,7 +163,7 @@ var (
 
 func (w wordRules) match(s string) int {
 	if !w.cased {
-		if n := contraction(s, true); n > 0 {
+		if n := contraction(s, true); n > 0 && !(w.ascii && s[1] == 0xc5) {
 			return n
 		}
 	}
