@@ -121,7 +121,7 @@ func (c *call) reserveRequest() policy.ReserveRequest {
 		RequestID: c.grant.RequestID, TraceID: traceID(c.grant.Trace),
 		Operation: c.operation(), Model: c.asked, Route: c.path,
 		PromptTokens: c.size.PromptTokens, MaxOutputTokens: c.size.MaxOutputTokens,
-		Started: c.grant.Started, Contract: c.grant.Contract,
+		Stream: c.grant.Stream, Started: c.grant.Started, Contract: c.grant.Contract,
 	}
 }
 
@@ -180,7 +180,7 @@ func (c *call) note(o policy.Outcome) store.Row {
 	rr := c.reserveRequest()
 	row, err := c.a.store.Note(ctx, store.Opening{
 		RequestID: rr.RequestID, TraceID: rr.TraceID, Tenant: c.grant.Tenant, KeyID: c.grant.KeyID,
-		Operation: rr.Operation, Model: rr.Model, Started: rr.Started, Contract: rr.Contract,
+		Operation: rr.Operation, Model: rr.Model, Stream: rr.Stream, Started: rr.Started, Contract: rr.Contract,
 	}, store.Result{Outcome: o.Outcome, ErrorCode: o.ErrorCode, Ended: c.a.now()})
 	if err != nil {
 		c.a.log.Warn("cannot note a refused request", "request_id", c.grant.RequestID, "error", err)

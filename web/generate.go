@@ -198,6 +198,7 @@ func (x *exchange) streamed(d wire.Dialect, r *infer.Request, o wire.Options) {
 	ctx, cancel := context.WithCancel(x.r.Context())
 	out := sse.NewWriter(x.w, x.s.lim.WriteTime)
 	enc := d.NewStream(r, o)
+	x.grant.Stream = true
 	ch := x.pump(ctx, x.s.opt.Service.Call(ctx, x.grant, r))
 	// The grant is given back by finish, so the call must be over before.
 	defer func() {

@@ -94,7 +94,9 @@ type Grant struct {
 	KeyID     string
 	Started   time.Time
 	Trace     string // W3C traceparent of the server span
-	Limits    []LimitState
+	// Stream says that the answer is streamed; set by the server before Call.
+	Stream bool
+	Limits []LimitState
 	// Contract is the digest of the serving contract that answers, set by Call
 	// before its first event and returned as x-hearth-contract.
 	Contract string
