@@ -98,3 +98,15 @@ func TestStepAllocs(t *testing.T) {
 		}
 	}
 }
+
+// Every path gives the bits of the portable one.
+func TestPathsAgree(t *testing.T) {
+	for _, path := range Paths() {
+		if path == "portable" {
+			continue
+		}
+		t.Run(path, func(t *testing.T) {
+			kerneltest.Same(t, open(Options{Threads: 1, Path: path}), open(Options{Threads: 1, Path: "portable"}))
+		})
+	}
+}

@@ -1,0 +1,213 @@
+// Command asm generates the AVX2 kernels of package cpu with avo. Run it through
+// go generate in the package above. The float32 operations of every kernel are
+// those of its portable twin, in the same order and without fused multiply-add,
+// so that the two give the same bits.
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+func main() {
+	ConstraintExpr("amd64,!purego")
+	for _, s := range specs {
+		for cols := 1; cols <= maxCols; cols++ {
+			if s.values == 32 {
+				mat32(s, cols)
+			} else {
+				mat256(s, cols)
+			}
+		}
+	}
+	for _, t := range floatTypes {
+		for cols := 1; cols <= maxCols; cols++ {
+			fmat(t, cols, false)
+			fmat(t, cols, true)
+		}
+	}
+	quantize32()
+	quantize256()
+	softmax()
+	sumSquares()
+	scaleMul()
+	addTo()
+	gated("siluMul", false)
+	gated("geluMul", true)
+	pause()
+	Generate()
+}
+
+const (
+	maxCols   = 4
+	panelRows = 8
+)
+
+// spec repeats panelSpec of the package above: what a panel block looks like.
+type spec struct {
+	name      string
+	values    int
+	low, high int
+	min       bool
+	sub       int
+	nibble    bool
+	offset    int // a power of two
+	signed    bool
+	table     bool // low bits index IQ4_NL's levels
+	signedSc  bool
+}
+
+var specs = []spec{
+	{name: "Q4_0", values: 32, low: 4, offset: 8},
+	{name: "Q4_1", values: 32, low: 4, min: true},
+	{name: "Q5_0", values: 32, low: 4, high: 1, offset: 16},
+	{name: "Q5_1", values: 32, low: 4, high: 1, min: true},
+	{name: "Q8_0", values: 32, low: 8, signed: true},
+	{name: "IQ4_NL", values: 32, low: 4, signed: true, table: true},
+	{name: "Q2_K", values: 256, low: 2, min: true, sub: 16, nibble: true},
+	{name: "Q3_K", values: 256, low: 2, high: 1, sub: 16, offset: 4, signedSc: true},
+	{name: "Q4_K", values: 256, low: 4, min: true, sub: 32},
+	{name: "Q5_K", values: 256, low: 4, high: 1, min: true, sub: 32},
+	{name: "Q6_K", values: 256, low: 4, high: 2, sub: 16, offset: 32, signedSc: true},
+}
+
+func (s spec) scAt() int {
+	if s.min {
+		return 4 * panelRows
+	}
+	return 2 * panelRows
+}
+
+func (s spec) scaleBytes() int {
+	if s.sub == 0 {
+		return 0
+	}
+	return s.values / s.sub * panelRows
+}
+func (s spec) mnAt() int { return s.scAt() + s.scaleBytes() }
+func (s spec) groupAt() int {
+	if s.sub > 0 && s.min && !s.nibble {
+		return s.mnAt() + s.scaleBytes()
+	}
+	return s.mnAt()
+}
+func (s spec) highBytes() int  { return 4 * panelRows * s.high }
+func (s spec) groupBytes() int { return 4 * panelRows * (s.high + s.low) }
+func (s spec) blockBytes() int { return s.groupAt() + s.values/32*s.groupBytes() }
+
+// quadAt tells in which vector of a field of that many bits quad j is, and at
+// which bit.
+func quadAt(bits, j int) (vec, shift int) {
+	switch bits {
+	case 8:
+		return j, 0
+	case 4:
+		return j % 4, j / 4 * 4
+	case 2:
+		return j / 4, j % 4 * 2
+	}
+	return 0, j
+}
+
+// adds is how many products of pairs may be summed in 16 bits.
+func (s spec) adds() int {
+	top := 1<<(s.low+s.high) - 1
+	n := 1
+	for n < 8 && 2*n*top*127*2 <= 32767 {
+		n *= 2
+	}
+	return n
+}
+
+var consts = map[string]Mem{}
+
+// bytes32 is a constant vector that repeats the given pattern.
+func bytes32(name string, pattern ...byte) Mem {
+	if m, ok := consts[name]; ok {
+		return m
+	}
+	m := GLOBL(name, RODATA|NOPTR)
+	for i := range 32 {
+		DATA(i, U8(pattern[i%len(pattern)]))
+	}
+	consts[name] = m
+	return m
+}
+
+// floats is a constant vector of one float32, given by its bits.
+func words(name string, bits uint32) Mem {
+	return bytes32(name, byte(bits), byte(bits>>8), byte(bits>>16), byte(bits>>24))
+}
+
+func dupLow() Mem {
+	return bytes32("dupLow", 0, 1, 0, 1, 4, 5, 4, 5, 8, 9, 8, 9, 12, 13, 12, 13)
+}
+
+func dupHigh() Mem {
+	return bytes32("dupHigh", 2, 3, 2, 3, 6, 7, 6, 7, 10, 11, 10, 11, 14, 15, 14, 15)
+}
+
+func ones16() Mem { return bytes32("ones16", 1, 0) }
+
+// columns addresses up to four rows of activations.
+type columns struct{ base, ld, third reg.GPVirtual }
+
+func newColumns(cols int, base, ld reg.GPVirtual) columns {
+	c := columns{base: base, ld: ld}
+	if cols > 3 {
+		c.third = GP64()
+		LEAQ(Mem{Base: base, Index: ld, Scale: 2}, c.third)
+		ADDQ(ld, c.third)
+	}
+	return c
+}
+
+func (c columns) at(col, disp int) Mem {
+	switch col {
+	case 0:
+		return Mem{Base: c.base, Disp: disp}
+	case 3:
+		return Mem{Base: c.third, Disp: disp}
+	}
+	return Mem{Base: c.base, Index: c.ld, Scale: uint8(col), Disp: disp}
+}
+
+func (c columns) advance(n int) {
+	ADDQ(bytes(n), c.base)
+	if c.third != nil {
+		ADDQ(bytes(n), c.third)
+	}
+}
+
+// output stores one vector for every column.
+func output(dst, ldd reg.GPVirtual, v []reg.VecVirtual) {
+	p := GP64()
+	MOVQ(dst, p)
+	for i, x := range v {
+		if i > 0 {
+			ADDQ(ldd, p)
+		}
+		VMOVUPS(x, Mem{Base: p})
+	}
+}
+
+func ymms(n int) []reg.VecVirtual {
+	v := make([]reg.VecVirtual, n)
+	for i := range v {
+		v[i] = YMM()
+	}
+	return v
+}
+
+func label(format string, args ...any) string { return fmt.Sprintf(format, args...) }
+
+// bytes is an immediate number of bytes.
+func bytes(n int) Constant {
+	if n < 128 {
+		return U8(n)
+	}
+	return U32(n)
+}

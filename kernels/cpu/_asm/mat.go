@@ -1,0 +1,328 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// Blocks of activations, as in the package above.
+const (
+	act32Bytes, act32D, act32DSum, act32Sum = 48, 32, 36, 40
+	// Offsets from the end of the 256 bytes, where the column pointers then are.
+	act256Sum16, act256Sum32, act256D, act256Rest = 0, 32, 48, 64
+)
+
+// quad loads the levels of quad j of the group at w+disp into dst.
+func (s spec) quad(w reg.GPVirtual, disp, j int, dst reg.VecVirtual) {
+	vec, shift := quadAt(s.low, j)
+	low := Mem{Base: w, Disp: disp + s.highBytes() + 32*vec}
+	if s.low == 8 {
+		VMOVDQU(low, dst)
+		return
+	}
+	mask := bytes32(label("mask%d", s.low), byte(1<<s.low-1))
+	if shift == 0 {
+		VMOVDQU(mask, dst)
+		VPAND(low, dst, dst)
+	} else {
+		VMOVDQU(low, dst)
+		VPSRLW(Imm(uint64(shift)), dst, dst)
+		VPAND(mask, dst, dst)
+	}
+	if s.table {
+		t := YMM()
+		VMOVDQU(bytes32("iq4nl", 129, 152, 173, 191, 207, 221, 234, 246, 1, 13, 25, 38, 53, 69, 89, 113), t)
+		VPSHUFB(dst, t, dst)
+	}
+	if s.high == 0 {
+		return
+	}
+	vec, shift = quadAt(s.high, j)
+	h := YMM()
+	VMOVDQU(Mem{Base: w, Disp: disp + 32*vec}, h)
+	switch {
+	case shift < s.low:
+		VPSLLW(Imm(uint64(s.low-shift)), h, h)
+	case shift > s.low:
+		VPSRLW(Imm(uint64(shift-s.low)), h, h)
+	}
+	VPAND(bytes32(label("high%d_%d", s.low, s.high), byte((1<<s.high-1)<<s.low)), h, h)
+	VPOR(h, dst, dst)
+}
+
+// dotQuads multiplies quads [from, to) of the group at w+disp by all columns
+// (whose pointers are at the group's bytes) and folds the sums of pairs, times
+// factor (two int16 a lane), into sums; the first time it sets them if fresh.
+func (s spec) dotQuads(w reg.GPVirtual, disp, from, to int, a columns, cols int, factor Op, sums []reg.VecVirtual, fresh bool) {
+	acc := ymms(cols)
+	for j := from; j < to; j++ {
+		q := YMM()
+		s.quad(w, disp, j, q)
+		first := (j-from)%s.adds() == 0
+		var abs reg.VecVirtual
+		if s.signed {
+			abs = YMM()
+			VPABSB(q, abs)
+			first = true
+		}
+		for c := range cols {
+			t := acc[c]
+			if !first {
+				t = YMM()
+			}
+			VPBROADCASTD(a.at(c, 4*j), t)
+			if s.signed {
+				VPSIGNB(q, t, t)
+				VPMADDUBSW(t, abs, t)
+			} else {
+				VPMADDUBSW(t, q, t)
+			}
+			if !first {
+				VPADDW(t, acc[c], acc[c])
+			}
+		}
+		if s.signed || (j-from)%s.adds() == s.adds()-1 || j == to-1 {
+			for c := range cols {
+				if fresh {
+					VPMADDWD(factor, acc[c], sums[c])
+					continue
+				}
+				VPMADDWD(factor, acc[c], acc[c])
+				VPADDD(acc[c], sums[c], sums[c])
+			}
+			fresh = false
+		}
+	}
+}
+
+// matParams loads the parameters that all integer kernels share.
+func matParams(name string, cols int) (dst, ldd, w, act, lda, blocks, count reg.GPVirtual) {
+	TEXT(label("mat%sx%d", name, cols), NOSPLIT, "func(dst *float32, ldd int, w, act *byte, lda, blocks, count int)")
+	Pragma("noescape")
+	get := func(n string) reg.GPVirtual { r := GP64(); Load(Param(n), r); return r }
+	return get("dst"), get("ldd"), get("w"), get("act"), get("lda"), get("blocks"), get("count")
+}
+
+// mat32: types with blocks of 32. For each block: an exact integer sum, then
+// acc += float(sum)·(d·da) and acc += m·(da·Σa).
+func mat32(s spec, cols int) {
+	dst, ldd, w, act, lda, blocks, count := matParams(s.name, cols)
+	base, left := GP64(), GP64()
+	Label("panel")
+	acc := ymms(cols)
+	for _, v := range acc {
+		VXORPS(v, v, v)
+	}
+	MOVQ(act, base)
+	a := newColumns(cols, base, lda)
+	MOVQ(blocks, left)
+	Label("block")
+	sums := ymms(cols)
+	s.dotQuads(w, s.groupAt(), 0, 8, a, cols, ones16(), sums, true)
+	d := YMM()
+	VCVTPH2PS(Mem{Base: w}, d)
+	for c := range cols {
+		if s.offset != 0 {
+			o := YMM()
+			VPBROADCASTD(a.at(c, act32Sum), o)
+			VPSLLD(Imm(log2(s.offset)), o, o)
+			VPSUBD(o, sums[c], sums[c])
+		}
+		f := YMM()
+		VBROADCASTSS(a.at(c, act32D), f)
+		VMULPS(f, d, f)
+		VCVTDQ2PS(sums[c], sums[c])
+		VMULPS(f, sums[c], sums[c])
+		VADDPS(sums[c], acc[c], acc[c])
+	}
+	if s.min {
+		m := YMM()
+		VCVTPH2PS(Mem{Base: w, Disp: 2 * panelRows}, m)
+		for c := range cols {
+			f := YMM()
+			VBROADCASTSS(a.at(c, act32DSum), f)
+			VMULPS(f, m, f)
+			VADDPS(f, acc[c], acc[c])
+		}
+	}
+	ADDQ(bytes(s.blockBytes()), w)
+	a.advance(act32Bytes)
+	DECQ(left)
+	JNZ(LabelRef("block"))
+	output(dst, ldd, acc)
+	ADDQ(bytes(4*panelRows), dst)
+	DECQ(count)
+	JNZ(LabelRef("panel"))
+	VZEROUPPER()
+	RET()
+}
+
+func log2(n int) (k uint64) {
+	for ; n > 1; n >>= 1 {
+		k++
+	}
+	return k
+}
+
+// mat256: types with blocks of 256. Sub-block scales are applied to the integer
+// sums; the float accumulators live on the stack.
+func mat256(s spec, cols int) {
+	dst, ldd, w, act, lda, blocks, count := matParams(s.name, cols)
+	accs := AllocLocal(32 * cols)
+	base, left := GP64(), GP64()
+	group, sc, rounds := GP64(), GP64(), GP64()
+	Label("panel")
+	zero := YMM()
+	VXORPS(zero, zero, zero)
+	for c := range cols {
+		VMOVUPS(zero, accs.Offset(32*c))
+	}
+	MOVQ(act, base)
+	a := newColumns(cols, base, lda)
+	MOVQ(blocks, left)
+	Label("block")
+	sums := ymms(cols)
+	for _, v := range sums {
+		VPXOR(v, v, v)
+	}
+	LEAQ(Mem{Base: w, Disp: s.groupAt()}, group)
+	LEAQ(Mem{Base: w, Disp: s.scAt()}, sc)
+	MOVQ(U32(uint32(s.rounds())), rounds)
+	Label("groups")
+	s.scalePair(group, sc, a, cols, sums)
+	ADDQ(bytes(2*panelRows), sc)
+	DECQ(rounds)
+	JNZ(LabelRef("groups"))
+	s.finish256(w, a, cols, sums, accs)
+	ADDQ(bytes(s.blockBytes()), w)
+	a.advance(act256Rest)
+	DECQ(left)
+	JNZ(LabelRef("block"))
+	out := GP64()
+	MOVQ(dst, out)
+	for c := range cols {
+		v := YMM()
+		VMOVUPS(accs.Offset(32*c), v)
+		VMOVUPS(v, Mem{Base: out})
+		if c < cols-1 {
+			ADDQ(ldd, out)
+		}
+	}
+	ADDQ(bytes(4*panelRows), dst)
+	DECQ(count)
+	JNZ(LabelRef("panel"))
+	VZEROUPPER()
+	RET()
+}
+
+// rounds is the number of pairs of scales.
+func (s spec) rounds() int { return s.values / s.sub / 2 }
+
+// loadScales reads the pair of scales at m as int16.
+func (s spec) loadScales(m Mem, dst reg.VecVirtual) {
+	if s.signedSc {
+		VPMOVSXBW(m, dst)
+		return
+	}
+	VPMOVZXBW(m, dst)
+	if s.nibble {
+		VPAND(bytes32("nibble16", 15, 0), dst, dst)
+	}
+}
+
+// scalePair does the columns of two sub-blocks and advances group and a.
+func (s spec) scalePair(group, sc reg.GPVirtual, a columns, cols int, sums []reg.VecVirtual) {
+	pair, one := YMM(), YMM()
+	s.loadScales(Mem{Base: sc}, pair)
+	VPSHUFB(dupLow(), pair, one)
+	VPSHUFB(dupHigh(), pair, pair)
+	if s.sub == 16 {
+		s.dotQuads(group, 0, 0, 4, a, cols, one, sums, false)
+		s.dotQuads(group, 0, 4, 8, a, cols, pair, sums, false)
+		ADDQ(bytes(s.groupBytes()), group)
+		a.advance(32)
+		return
+	}
+	s.dotQuads(group, 0, 0, 8, a, cols, one, sums, false)
+	a.advance(32)
+	s.dotQuads(group, s.groupBytes(), 0, 8, a, cols, pair, sums, false)
+	a.advance(32)
+	ADDQ(bytes(2*s.groupBytes()), group)
+}
+
+// finish256 takes offsets off, and folds sums and minima into accs.
+func (s spec) finish256(w reg.GPVirtual, a columns, cols int, sums []reg.VecVirtual, accs Mem) {
+	if s.offset != 0 {
+		t := s.bySums(w, a, cols, false)
+		for c := range cols {
+			VPSLLD(Imm(log2(s.offset)), t[c], t[c])
+			VPSUBD(t[c], sums[c], sums[c])
+		}
+	}
+	d := YMM()
+	VCVTPH2PS(Mem{Base: w}, d)
+	for c := range cols {
+		f := YMM()
+		VBROADCASTSS(a.at(c, act256D), f)
+		VMULPS(f, d, f)
+		VCVTDQ2PS(sums[c], sums[c])
+		VMULPS(f, sums[c], sums[c])
+		VADDPS(accs.Offset(32*c), sums[c], sums[c])
+		if !s.min {
+			VMOVUPS(sums[c], accs.Offset(32*c))
+		}
+	}
+	if !s.min {
+		return
+	}
+	t := s.bySums(w, a, cols, true)
+	VCVTPH2PS(Mem{Base: w, Disp: 2 * panelRows}, d)
+	for c := range cols {
+		f := YMM()
+		VBROADCASTSS(a.at(c, act256D), f)
+		VMULPS(f, d, f)
+		VCVTDQ2PS(t[c], t[c])
+		VMULPS(f, t[c], t[c])
+		VSUBPS(t[c], sums[c], sums[c])
+		VMOVUPS(sums[c], accs.Offset(32*c))
+	}
+}
+
+// bySums is Σ over sub-blocks of scale (or minimum) times the sum of the
+// activations.
+func (s spec) bySums(w reg.GPVirtual, a columns, cols int, mins bool) []reg.VecVirtual {
+	at, sumsAt := s.scAt(), act256Sum16
+	if mins && !s.nibble {
+		at = s.mnAt()
+	}
+	if s.sub == 32 {
+		sumsAt = act256Sum32
+	}
+	t := ymms(cols)
+	for p := range s.rounds() {
+		pair := YMM()
+		m := Mem{Base: w, Disp: at + 2*panelRows*p}
+		switch {
+		case mins && s.nibble:
+			VPMOVZXBW(m, pair)
+			VPSRLW(Imm(4), pair, pair)
+		case mins:
+			VPMOVZXBW(m, pair)
+		default:
+			s.loadScales(m, pair)
+		}
+		for c := range cols {
+			v := t[c]
+			if p > 0 {
+				v = YMM()
+			}
+			VPBROADCASTD(a.at(c, sumsAt+4*p), v)
+			VPMADDWD(v, pair, v)
+			if p > 0 {
+				VPADDD(v, t[c], t[c])
+			}
+		}
+	}
+	return t
+}
