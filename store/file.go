@@ -1,10 +1,8 @@
 package store
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io"
 	"os"
 	"path/filepath"
@@ -113,6 +111,7 @@ func openFile(path string) (*bolt.DB, error) {
 			FreelistType:    bolt.FreelistMapType,
 			InitialMmapSize: mmapBytes(),
 			NoStatistics:    true,
+			NoFreelistSync:  true, // found anew from the tree, which was just walked; one page less to damage and to write
 		})
 		return err
 	})
@@ -143,54 +142,4 @@ func guard(f func() error) (err error) {
 		}
 	}()
 	return f()
-}
-
-// inspect reads the two meta pages as bbolt lays them out (its
-// internal/common/meta.go: a 16-byte page header, then magic, version, page
-// size, flags, root, freelist, high-water page, transaction, FNV-64a) and
-// compares the newer one with the size of the file.
-func inspect(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("cannot open the database: %w", err)
-	}
-	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return fmt.Errorf("cannot open the database: %w", err)
-	}
-	if !st.Mode().IsRegular() {
-		return fmt.Errorf("cannot open the database: %s is not a regular file", path)
-	}
-	var best metaPage
-	found := false
-	for _, off := range [...]int64{0, 1 << 10, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10} {
-		if m, ok := readMeta(f, off); ok && (!found || m.txid > best.txid) {
-			best, found = m, true
-		}
-	}
-	if !found {
-		return &DamageError{path, errors.New("it has no valid meta page: not a database of ours, or overwritten; restore a backup")}
-	}
-	if want := best.pages * best.pageSize; best.pages > 1<<40 || want > uint64(st.Size()) {
-		return &DamageError{path, fmt.Errorf("it is %d bytes long, want at least %d: it was cut short; restore a backup", st.Size(), want)}
-	}
-	return nil
-}
-
-type metaPage struct{ pageSize, pages, txid uint64 }
-
-func readMeta(f *os.File, off int64) (metaPage, bool) {
-	var b [80]byte
-	if _, err := f.ReadAt(b[:], off); err != nil {
-		return metaPage{}, false
-	}
-	m, le := b[16:], binary.NativeEndian
-	h := fnv.New64a()
-	h.Write(m[:56])
-	if le.Uint32(m[0:]) != 0xED0CDAED || le.Uint32(m[4:]) != 2 || le.Uint64(m[56:]) != h.Sum64() {
-		return metaPage{}, false
-	}
-	p := metaPage{uint64(le.Uint32(m[8:])), le.Uint64(m[40:]), le.Uint64(m[48:])}
-	return p, off == 0 || uint64(off) == p.pageSize
 }

@@ -1,0 +1,67 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// BenchmarkPairs measures hold + settle pairs, each acknowledged after its
+// commit, against two budgets, on the disk of the test's folder. It reports the
+// pairs a second, how many operations shared a commit, and the latency of the
+// holds. Writers come as closed loops.
+func BenchmarkPairs(b *testing.B) {
+	for _, writers := range []int{1, 16, 64, 256, 1024} {
+		b.Run(fmt.Sprintf("writers=%d", writers), func(b *testing.B) { benchPairs(b, writers) })
+	}
+}
+
+func benchPairs(b *testing.B, writers int) {
+	s, err := Open(filepath.Join(b.TempDir(), "h.db"), Options{BallastBytes: -1})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	ctx := context.Background()
+	var next atomic.Int64
+	lat := make([][]time.Duration, writers)
+	var wg sync.WaitGroup
+	b.ResetTimer()
+	for w := range writers {
+		wg.Go(func() {
+			charges := []Charge{{"tenant/acme/month", "2026-01", 1 << 60}, {fmt.Sprintf("key/%d/day", w%16), "2026-01-01", 1 << 60}}
+			for {
+				i := next.Add(1)
+				if i > int64(b.N) {
+					return
+				}
+				id := fmt.Sprintf("req-%019d", i)
+				began := time.Now()
+				if _, err := s.Hold(ctx, hold(id, 1000, charges...)); err != nil {
+					b.Error(err)
+					return
+				}
+				lat[w] = append(lat[w], time.Since(began))
+				if _, err := s.Settle(id, used(700)); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	b.StopTimer()
+	all := slices.Concat(lat...)
+	slices.Sort(all)
+	st := s.Stats()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "pairs/s")
+	b.ReportMetric(float64(st.Ops)/float64(max(st.Commits, 1)), "ops/commit")
+	b.ReportMetric(float64(all[len(all)/2].Microseconds())/1000, "hold-p50-ms")
+	b.ReportMetric(float64(all[len(all)*99/100].Microseconds())/1000, "hold-p99-ms")
+	b.ReportMetric(float64(st.FileBytes)/float64(b.N), "B/pair")
+}
