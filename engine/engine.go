@@ -37,6 +37,7 @@ type Options struct {
 	Device      string // "cpu" (default) or "ref"
 	Threads     int    // 0: the device's choice
 	Activations string // "" (default): the device's fastest; "f32": not rounded
+	KernelPath  string // "" (default): the best of the machine, see cpu.Options
 	Context     int    // tokens of a sequence; 0: what the model states, at most MaxDefaultContext
 
 	KVBytes       int64 // cache; 0: computed, see planKV
@@ -120,7 +121,7 @@ func withDefaults(o Options) Options {
 	def(&o.MaxChunk, max(o.MaxStepTokens/2, o.BlockSize))
 	def(&o.QueueLimit, 1024)
 	if o.Device == "" || o.Device == "auto" {
-		o.Device = "ref"
+		o.Device = "cpu"
 	}
 	if o.Now == nil {
 		o.Now = time.Now

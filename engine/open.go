@@ -11,6 +11,7 @@ import (
 	"hearth/engine/tokenizer"
 	"hearth/engine/weights"
 	"hearth/kernels"
+	"hearth/kernels/cpu"
 	"hearth/kernels/ref"
 )
 
@@ -19,8 +20,10 @@ func openDevice(o Options) (kernels.Device, error) {
 	switch o.Device {
 	case "ref":
 		return ref.New(), nil
+	case "cpu":
+		return cpu.New(cpu.Options{Threads: o.Threads, Activations: o.Activations, Path: o.KernelPath})
 	}
-	return nil, fmt.Errorf("cannot open device %q: this build has ref", o.Device)
+	return nil, fmt.Errorf("cannot open device %q: this build has cpu and ref", o.Device)
 }
 
 // openTokenizer builds the tokenizer from whatever the model file carries.
