@@ -164,3 +164,9 @@ func embeddedModel() (name string, data []byte, err error) {
 	}
 	return "", nil, errors.New("this build carries no model: install one with `hearth model add`")
 }
+
+// HasEmbeddedModel says whether this build carries a model.
+func HasEmbeddedModel() bool {
+	_, _, err := embeddedModel()
+	return err == nil
+}
