@@ -28,7 +28,10 @@ func (b *binder) name(s *spec, layer int) string {
 		pattern = s.gguf
 	}
 	if strings.Contains(pattern, "%d") {
-		return fmt.Sprintf(pattern, layer)
+		pattern = fmt.Sprintf(pattern, layer)
+	}
+	if b.h.wrapper != nil {
+		return b.h.wrapper.name(b.f, pattern)
 	}
 	return pattern
 }
@@ -144,8 +147,11 @@ func (b *binder) passive(name string) bool {
 	if b.f.Format == weights.GGUF {
 		return name == "rope_freqs.weight" || name == "rope_factors_short.weight" || name == "rope_factors_long.weight"
 	}
+	if w := b.h.wrapper; w != nil && w.foreign(name) {
+		return true
+	}
 	// Old checkpoints store the rotary frequencies, which follow from the
 	// configuration; a tied output matrix may be stored a second time, and the
 	// reference implementation ignores it.
-	return strings.HasSuffix(name, ".rotary_emb.inv_freq") || b.h.tied && name == "lm_head.weight"
+	return strings.HasSuffix(name, ".rotary_emb.inv_freq") || b.h.tied && (name == "lm_head.weight" || name == "language_model.lm_head.weight")
 }

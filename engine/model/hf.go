@@ -17,7 +17,7 @@ func hfHyper(f *weights.File) (*hyper, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := hfArchitecture(c)
+	c, d, w, err := hfArchitecture(c)
 	if err != nil {
 		return nil, err
 	}
@@ -25,7 +25,7 @@ func hfHyper(f *weights.File) (*hyper, error) {
 		return nil, err
 	}
 	h := &hyper{
-		desc:   d,
+		desc: d, wrapper: w,
 		hidden: c.count("hidden_size"), ffn: c.count("intermediate_size"), layers: c.count("num_hidden_layers"),
 		heads: c.count("num_attention_heads"), context: c.count("max_position_embeddings"), vocab: c.count("vocab_size"),
 		eps:  c.number("rms_norm_eps", 0),
@@ -62,27 +62,37 @@ func hfHyper(f *weights.File) (*hyper, error) {
 }
 
 // hfArchitecture finds the description by the class, or by model_type where a
-// configuration names no class.
-func hfArchitecture(c *fields) (*description, error) {
+// configuration names no class, and the object that configures it.
+func hfArchitecture(c *fields) (*fields, *description, *wrapper, error) {
 	classes := c.texts("architectures")
 	kind := c.text("model_type", "")
-	if c.err != nil {
-		return nil, c.err
-	}
-	if len(classes) > 1 {
-		return nil, fmt.Errorf("config.json names %d architectures, wanted 1", len(classes))
-	}
-	if len(classes) == 1 {
-		if d := describe("", classes[0]); d != nil {
-			return d, nil
+	switch {
+	case c.err != nil:
+		return nil, nil, nil, c.err
+	case len(classes) > 1:
+		return nil, nil, nil, fmt.Errorf("config.json names %d architectures, wanted 1", len(classes))
+	case len(classes) == 0:
+		d := describe("", classOf[kind])
+		if d == nil {
+			return nil, nil, nil, fmt.Errorf("config.json names no architecture, and model_type %q is not supported", kind)
 		}
-		return nil, fmt.Errorf("architecture %q is not supported, wanted one of %s", classes[0], strings.Join(supported(true), ", "))
+		return c, d, nil, nil
 	}
-	byType := map[string]string{"llama": "LlamaForCausalLM", "mistral": "MistralForCausalLM", "qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM", "gemma3_text": "Gemma3ForCausalLM", "phi3": "Phi3ForCausalLM"}
-	if d := describe("", byType[kind]); d != nil {
-		return d, nil
+	if w := wrapperOf(classes[0]); w != nil {
+		inner := w.unwrap(c)
+		return inner, describe("", w.inner), w, c.err
 	}
-	return nil, fmt.Errorf("config.json names no architecture, and model_type %q is not supported", kind)
+	d := describe("", classes[0])
+	if d == nil {
+		return nil, nil, nil, fmt.Errorf("architecture %q is not supported, wanted one of %s", classes[0], strings.Join(supported(true), ", "))
+	}
+	return c, d, nil, nil
+}
+
+// classOf is the class of a model_type.
+var classOf = map[string]string{
+	"llama": "LlamaForCausalLM", "mistral": "MistralForCausalLM", "qwen2": "Qwen2ForCausalLM",
+	"qwen3": "Qwen3ForCausalLM", "gemma3_text": "Gemma3ForCausalLM", "phi3": "Phi3ForCausalLM",
 }
 
 func hfActivation(c *fields, d *description) {

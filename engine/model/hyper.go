@@ -7,7 +7,8 @@ import (
 
 // hyper holds a model's hyperparameters, whatever kind of file stated them.
 type hyper struct {
-	desc *description
+	desc    *description
+	wrapper *wrapper // of a model that is more than this one; nil for most
 
 	vocab, hidden, ffn, layers int
 	heads, kvHeads, headDim    int
