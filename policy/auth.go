@@ -74,6 +74,7 @@ type failures struct {
 	per    rate.Limit
 	burst  int
 	byAddr map[string]*rate.Limiter
+	swept  time.Time
 }
 
 func (f *failures) configure(c AuthConfig) {
@@ -104,14 +105,19 @@ func (f *failures) note(remoteAddr string) (wait time.Duration, damped bool) {
 	return clampRetry(time.Duration((1 - b.TokensAt(now)) / float64(f.per) * float64(time.Second))), true
 }
 
-// makeRoomLocked drops addresses that have been quiet, or else any one.
+// makeRoomLocked keeps the table bounded: now and then it drops the addresses
+// that have been quiet, else any one. Looking at all each time would let a
+// flood of addresses burn the CPU.
 func (f *failures) makeRoomLocked(now time.Time) {
 	if len(f.byAddr) < maxAddresses {
 		return
 	}
-	for a, b := range f.byAddr {
-		if b.TokensAt(now) >= float64(f.burst) {
-			delete(f.byAddr, a)
+	if now.Sub(f.swept) > 10*time.Second {
+		f.swept = now
+		for a, b := range f.byAddr {
+			if b.TokensAt(now) >= float64(f.burst) {
+				delete(f.byAddr, a)
+			}
 		}
 	}
 	for a := range f.byAddr {

@@ -33,6 +33,7 @@ type limits struct {
 	mu      sync.Mutex // guards what follows
 	buckets map[bucketKey]*rate.Limiter
 	running map[string]int // by owner
+	swept   time.Time
 }
 
 type bucketKey struct {
@@ -58,7 +59,7 @@ func (l *limits) bucketLocked(k bucketKey, perMinute int) *rate.Limiter {
 	b, now := l.buckets[k], l.now()
 	per := rate.Limit(float64(perMinute) / 60)
 	if b == nil {
-		if len(l.buckets) >= sweepAt {
+		if len(l.buckets) >= sweepAt && now.Sub(l.swept) > 10*time.Second {
 			l.sweepLocked()
 		}
 		b = rate.NewLimiter(per, perMinute)
@@ -181,6 +182,7 @@ func (l *limits) leaveLocked(slots []slot) {
 // sweepLocked forgets buckets that are full: a new one would be as well.
 func (l *limits) sweepLocked() {
 	now := l.now()
+	l.swept = now
 	for k, b := range l.buckets {
 		if b.TokensAt(now) >= float64(b.Burst()) {
 			delete(l.buckets, k)
