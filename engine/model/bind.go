@@ -17,6 +17,9 @@ type binder struct {
 	h    *hyper
 	p    *kernels.Program
 	used map[string]bool
+	// bare: the tensors are those of the model class without a head, whose names
+	// lack "model."; embedding models are published so.
+	bare bool
 	// parameters counts the values of all tensors taken.
 	parameters int64
 }
@@ -32,6 +35,9 @@ func (b *binder) name(s *spec, layer int) string {
 	}
 	if b.h.wrapper != nil {
 		return b.h.wrapper.name(b.f, pattern)
+	}
+	if bare, ok := strings.CutPrefix(pattern, "model."); ok && b.bare {
+		return bare
 	}
 	return pattern
 }

@@ -163,7 +163,7 @@ func (c *fields) floats(key string) []float32 {
 	return out
 }
 
-// ids reads a token id or a list of them.
+// ids reads a token id or a list of them. -1 stands for none.
 func (c *fields) ids(key string) []int32 {
 	v, ok := c.get(key)
 	if !ok {
@@ -176,11 +176,11 @@ func (c *fields) ids(key string) []int32 {
 	var out []int32
 	for _, v := range list {
 		x, ok := v.(float64)
-		if !ok || x != math.Trunc(x) || x < 0 || x > math.MaxInt32 {
+		if !ok || x != math.Trunc(x) || x < -1 || x > math.MaxInt32 {
 			c.mismatch(key, v, "token ids")
 			return nil
 		}
-		if !slices.Contains(out, int32(x)) {
+		if x >= 0 && !slices.Contains(out, int32(x)) {
 			out = append(out, int32(x))
 		}
 	}

@@ -82,6 +82,9 @@ func build(f *weights.File, o Options) (*kernels.Program, *Config, error) {
 		return nil, nil, fmt.Errorf("context length %d was asked for, wanted 1 to the model's %d", served, h.context)
 	}
 	b := &builder{binder: binder{f: f, h: h, p: &kernels.Program{}, used: map[string]bool{}}, served: served}
+	if f.Format == weights.Safetensors {
+		_, b.bare = f.Tensor("embed_tokens.weight")
+	}
 	if err := b.build(); err != nil {
 		return nil, nil, err
 	}

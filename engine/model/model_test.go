@@ -1,6 +1,7 @@
 package model
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -265,5 +266,22 @@ func TestTextOfMultimodal(t *testing.T) {
 		if c.Architecture != "gemma3" || !slices.Equal(c.EOS, []int32{1, 106}) {
 			t.Errorf("%s: %+v", prefix, c)
 		}
+	}
+}
+
+// TestBareNames: embedding models are published without the head and without
+// the prefix that comes with it.
+func TestBareNames(t *testing.T) {
+	o := gguftest.Options{}
+	want, _ := open(t, gguftest.WriteDirectory(t, o, 1))
+	files := gguftest.Directory(o, 1)
+	raw := files["model.safetensors"]
+	size := binary.LittleEndian.Uint64(raw)
+	head := strings.ReplaceAll(string(raw[8:8+size]), `"model.`, `"`)
+	files["model.safetensors"] = append(append(binary.LittleEndian.AppendUint64(nil, uint64(len(head))), head...), raw[8+size:]...)
+	got, _ := open(t, gguftest.WriteFiles(t, files))
+	ids := []int32{4, 5}
+	if d := worst(newRunner(t, got).feed(ids, 2), newRunner(t, want).feed(ids, 2)); d != 0 {
+		t.Errorf("logits differ by %g", d)
 	}
 }

@@ -3,7 +3,7 @@ package model
 import (
 	"encoding/binary"
 	"encoding/json"
-		"math"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
