@@ -177,7 +177,10 @@ func (s *Store) settleOrphans() error {
 	for _, id := range s.led.openIDs() {
 		group = append(group, s.endOp(KindSettle, id, Result{Outcome: OutcomeUnknown, ErrorCode: "process_died"}))
 	}
-	group = append(group, &op{put: func(w *writer) error { return w.tx.Bucket(bucketMeta).Delete(metaClean) }})
+	group = append(group, &op{put: func(w *writer) error {
+		w.mark(w.tx.Bucket(bucketMeta).Delete(metaClean))
+		return nil
+	}})
 	for len(group) > 0 {
 		n := min(len(group), maxGroup)
 		if err := s.commit(group[:n]); err != nil {
