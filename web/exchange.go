@@ -98,6 +98,12 @@ func (s *Server) serve(rw http.ResponseWriter, r *http.Request) {
 	s.open.Add(1)
 	defer x.finish()
 	x.commonHeaders()
+	if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
+		// The library drops a Content-Length that stood beside the chunks, so
+		// nobody here can tell; RFC 9112 section 6.1 wants such a connection
+		// closed. Clients with whole bodies send a length.
+		x.w.Header().Set("Connection", "close")
+	}
 	x.route = s.routes.fallback(r.URL.Path)
 	if e := s.overHeaders(r.Header); e != nil {
 		x.fail(e)
@@ -172,8 +178,10 @@ func (x *exchange) fail(err error) {
 	if x.w.status != 0 {
 		panic(http.ErrAbortHandler)
 	}
-	if x.gone() {
-		return // nobody is there to be told
+	// Reading a body past its deadline counts as leaving to the library, but the
+	// peer is there and shall be told. To return in silence would be a 200.
+	if x.gone() && e.Code != infer.CodeSlowBody {
+		panic(http.ErrAbortHandler)
 	}
 	x.retryHeaders(e)
 	status, body := x.route.encodeError(e, x.id)

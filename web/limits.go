@@ -103,7 +103,7 @@ func (l Limits) withDefaults() Limits {
 	fill(&l.Conns, d.Conns)
 	fill(&l.ConnsPerAddress, min(d.ConnsPerAddress, l.Conns))
 	fill(&l.LingerBytes, max(d.LingerBytes, l.BodyBytes))
-	fill(&l.LingerTime, d.LingerTime)
+	fill(&l.LingerTime, min(d.LingerTime, l.BodyTime))
 	fill(&l.Lingerers, d.Lingerers)
 	fill(&l.StatusStreams, d.StatusStreams)
 	fill(&l.StatusEvery, d.StatusEvery)
