@@ -33,7 +33,11 @@ func (ev *eval) exprValue(x expr) value {
 		return ev.filter(v, x.f.name, ev.args(x.f.args))
 	case *testExpr:
 		v := ev.expr(x.x)
-		return tests[x.name](ev, v, ev.args(x.args))
+		test := tests[x.name]
+		if test == nil {
+			ev.fail("no test named %.40q", x.name)
+		}
+		return test(ev, v, ev.args(x.args))
 	case *logicExpr:
 		l := ev.expr(x.l)
 		if truth(l) != x.and {

@@ -9,6 +9,7 @@ type parser struct {
 	nodes int
 	depth int
 	loops int // enclosing for statements of the current macro
+	soft  int // enclosing if statements, where an unknown filter may stand unused
 	names map[string]bool
 }
 
@@ -418,7 +419,7 @@ func (p *parser) filtered(x expr) expr {
 
 func (p *parser) filter() filterCall {
 	f := filterCall{line: p.cur().line, name: p.dotted()}
-	if filters[f.name] == nil {
+	if filters[f.name] == nil && p.soft == 0 {
 		p.fail("no filter named %.40q", f.name)
 	}
 	if p.isOp("(") {
@@ -438,7 +439,7 @@ func (p *parser) dotted() string {
 func (p *parser) test(x expr) expr {
 	negated := p.skipName("not")
 	t := &testExpr{x: x, name: p.dotted()}
-	if tests[t.name] == nil {
+	if tests[t.name] == nil && p.soft == 0 {
 		p.fail("no test named %.40q", t.name)
 	}
 	switch tok := p.cur(); {

@@ -122,6 +122,8 @@ func (p *parser) forLoop() stmt {
 // ifChain parses from behind "if" or "elif" to the end tag. Chained elifs nest
 // to the right but cost no parse depth.
 func (p *parser) ifChain() stmt {
+	p.soft++
+	defer func() { p.soft-- }()
 	first := &ifStmt{}
 	for s := first; ; {
 		s.cond = p.tuple(func() bool { return p.cur().kind == tokBlockEnd }, true, false)
