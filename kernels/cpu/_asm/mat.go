@@ -13,22 +13,56 @@ const (
 	act256Sum16, act256Sum32, act256D, act256Rest = 0, 32, 48, 64
 )
 
-// quad loads the levels of quad j of the group at w+disp into dst.
-func (s spec) quad(w reg.GPVirtual, disp, j int, dst reg.VecVirtual) {
+// reader loads quads of a group and keeps what neighbouring quads share.
+type reader struct {
+	s       spec
+	w       reg.GPVirtual
+	disp    int
+	mask    reg.VecVirtual // of the low bits; nil: in memory
+	raw     reg.VecVirtual
+	rawVec  int
+	high    reg.VecVirtual
+	highVec int
+}
+
+func (s spec) reader(w reg.GPVirtual, disp int, mask reg.VecVirtual) *reader {
+	return &reader{s: s, w: w, disp: disp, mask: mask, rawVec: -1, highVec: -1}
+}
+
+// lowMask loads the mask of the low bits, if the type has one.
+func (s spec) lowMask() reg.VecVirtual {
+	if s.low == 8 {
+		return nil
+	}
+	m := YMM()
+	VMOVDQU(s.lowMaskMem(), m)
+	return m
+}
+
+func (s spec) lowMaskMem() Mem { return bytes32(label("mask%d", s.low), byte(1<<s.low-1)) }
+
+// quad loads the levels of quad j into dst.
+func (r *reader) quad(j int, dst reg.VecVirtual) {
+	s := r.s
 	vec, shift := quadAt(s.low, j)
-	low := Mem{Base: w, Disp: disp + s.highBytes() + 32*vec}
+	low := Mem{Base: r.w, Disp: r.disp + s.highBytes() + 32*vec}
 	if s.low == 8 {
 		VMOVDQU(low, dst)
 		return
 	}
-	mask := bytes32(label("mask%d", s.low), byte(1<<s.low-1))
-	if shift == 0 {
-		VMOVDQU(mask, dst)
-		VPAND(low, dst, dst)
+	if vec != r.rawVec {
+		r.raw, r.rawVec = YMM(), vec
+		VMOVDQU(low, r.raw)
+	}
+	src := r.raw
+	if shift > 0 {
+		VPSRLW(Imm(uint64(shift)), src, dst)
+		src = dst
+	}
+	if r.mask != nil {
+		VPAND(r.mask, src, dst)
 	} else {
-		VMOVDQU(low, dst)
-		VPSRLW(Imm(uint64(shift)), dst, dst)
-		VPAND(mask, dst, dst)
+		VPAND(s.lowMaskMem(), src, dst)
 	}
 	if s.table {
 		t := YMM()
@@ -39,27 +73,43 @@ func (s spec) quad(w reg.GPVirtual, disp, j int, dst reg.VecVirtual) {
 		return
 	}
 	vec, shift = quadAt(s.high, j)
-	h := YMM()
-	VMOVDQU(Mem{Base: w, Disp: disp + 32*vec}, h)
+	if vec != r.highVec {
+		r.high, r.highVec = YMM(), vec
+		VMOVDQU(Mem{Base: r.w, Disp: r.disp + 32*vec}, r.high)
+	}
+	h, from := YMM(), r.high
 	switch {
 	case shift < s.low:
-		VPSLLW(Imm(uint64(s.low-shift)), h, h)
+		VPSLLW(Imm(uint64(s.low-shift)), from, h)
+		from = h
 	case shift > s.low:
-		VPSRLW(Imm(uint64(shift-s.low)), h, h)
+		VPSRLW(Imm(uint64(shift-s.low)), from, h)
+		from = h
 	}
-	VPAND(bytes32(label("high%d_%d", s.low, s.high), byte((1<<s.high-1)<<s.low)), h, h)
+	VPAND(bytes32(label("high%d_%d", s.low, s.high), byte((1<<s.high-1)<<s.low)), from, h)
 	VPOR(h, dst, dst)
 }
 
-// dotQuads multiplies quads [from, to) of the group at w+disp by all columns
-// (whose pointers are at the group's bytes) and folds the sums of pairs, times
-// factor (two int16 a lane), into sums; the first time it sets them if fresh.
-func (s spec) dotQuads(w reg.GPVirtual, disp, from, to int, a columns, cols int, factor Op, sums []reg.VecVirtual, fresh bool) {
-	acc := ymms(cols)
+// order lists quads [from, to) so that those in one vector follow each other.
+func (s spec) order(from, to int) (js []int) {
+	if s.low == 4 && to-from == 8 {
+		return []int{0, 4, 1, 5, 2, 6, 3, 7}
+	}
 	for j := from; j < to; j++ {
+		js = append(js, j)
+	}
+	return js
+}
+
+// dotQuads multiplies quads [from, to) of a group by all columns (whose
+// pointers are at the group's bytes) and folds the sums of pairs, times factor
+// (two int16 a lane), into sums; the first time it sets them if fresh.
+func (s spec) dotQuads(r *reader, from, to int, a columns, cols int, factor Op, sums []reg.VecVirtual, fresh bool) {
+	acc := ymms(cols)
+	for i, j := range s.order(from, to) {
 		q := YMM()
-		s.quad(w, disp, j, q)
-		first := (j-from)%s.adds() == 0
+		r.quad(j, q)
+		first := i%s.adds() == 0
 		var abs reg.VecVirtual
 		if s.signed {
 			abs = YMM()
@@ -82,7 +132,7 @@ func (s spec) dotQuads(w reg.GPVirtual, disp, from, to int, a columns, cols int,
 				VPADDW(t, acc[c], acc[c])
 			}
 		}
-		if s.signed || (j-from)%s.adds() == s.adds()-1 || j == to-1 {
+		if s.signed || i%s.adds() == s.adds()-1 || i == to-from-1 {
 			for c := range cols {
 				if fresh {
 					VPMADDWD(factor, acc[c], sums[c])
@@ -109,6 +159,10 @@ func matParams(name string, cols int) (dst, ldd, w, act, lda, blocks, count reg.
 func mat32(s spec, cols int) {
 	dst, ldd, w, act, lda, blocks, count := matParams(s.name, cols)
 	base, left := GP64(), GP64()
+	var mask reg.VecVirtual
+	if cols < maxCols || s.high == 0 { // else registers run out
+		mask = s.lowMask()
+	}
 	Label("panel")
 	acc := ymms(cols)
 	for _, v := range acc {
@@ -119,7 +173,7 @@ func mat32(s spec, cols int) {
 	MOVQ(blocks, left)
 	Label("block")
 	sums := ymms(cols)
-	s.dotQuads(w, s.groupAt(), 0, 8, a, cols, ones16(), sums, true)
+	s.dotQuads(s.reader(w, s.groupAt(), mask), 0, 8, a, cols, ones16(), sums, true)
 	d := YMM()
 	VCVTPH2PS(Mem{Base: w}, d)
 	for c := range cols {
@@ -172,6 +226,10 @@ func mat256(s spec, cols int) {
 	accs := AllocLocal(32 * cols)
 	base, left := GP64(), GP64()
 	group, sc, rounds := GP64(), GP64(), GP64()
+	var mask reg.VecVirtual
+	if cols < maxCols || s.high == 0 {
+		mask = s.lowMask()
+	}
 	Label("panel")
 	zero := YMM()
 	VXORPS(zero, zero, zero)
@@ -190,7 +248,7 @@ func mat256(s spec, cols int) {
 	LEAQ(Mem{Base: w, Disp: s.scAt()}, sc)
 	MOVQ(U32(uint32(s.rounds())), rounds)
 	Label("groups")
-	s.scalePair(group, sc, a, cols, sums)
+	s.scalePair(group, sc, mask, a, cols, sums)
 	ADDQ(bytes(2*panelRows), sc)
 	DECQ(rounds)
 	JNZ(LabelRef("groups"))
@@ -232,21 +290,22 @@ func (s spec) loadScales(m Mem, dst reg.VecVirtual) {
 }
 
 // scalePair does the columns of two sub-blocks and advances group and a.
-func (s spec) scalePair(group, sc reg.GPVirtual, a columns, cols int, sums []reg.VecVirtual) {
+func (s spec) scalePair(group, sc reg.GPVirtual, mask reg.VecVirtual, a columns, cols int, sums []reg.VecVirtual) {
 	pair, one := YMM(), YMM()
 	s.loadScales(Mem{Base: sc}, pair)
 	VPSHUFB(dupLow(), pair, one)
 	VPSHUFB(dupHigh(), pair, pair)
 	if s.sub == 16 {
-		s.dotQuads(group, 0, 0, 4, a, cols, one, sums, false)
-		s.dotQuads(group, 0, 4, 8, a, cols, pair, sums, false)
+		r := s.reader(group, 0, mask)
+		s.dotQuads(r, 0, 4, a, cols, one, sums, false)
+		s.dotQuads(r, 4, 8, a, cols, pair, sums, false)
 		ADDQ(bytes(s.groupBytes()), group)
 		a.advance(32)
 		return
 	}
-	s.dotQuads(group, 0, 0, 8, a, cols, one, sums, false)
+	s.dotQuads(s.reader(group, 0, mask), 0, 8, a, cols, one, sums, false)
 	a.advance(32)
-	s.dotQuads(group, s.groupBytes(), 0, 8, a, cols, pair, sums, false)
+	s.dotQuads(s.reader(group, s.groupBytes(), mask), 0, 8, a, cols, pair, sums, false)
 	a.advance(32)
 	ADDQ(bytes(2*s.groupBytes()), group)
 }
