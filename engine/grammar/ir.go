@@ -39,6 +39,7 @@ type rule struct {
 	index      int
 	nullable   bool // derives the empty text
 	productive bool // derives some text
+	inline     bool // shared instructions instead of calls; must not reach itself
 }
 
 // grammarIR is what front ends add rules to.
@@ -231,6 +232,9 @@ func (g *grammarIR) analyse() error {
 		again = false
 		for i := len(g.rules) - 1; i >= 0; i-- {
 			r := g.rules[i]
+			if r.body == nil {
+				continue
+			}
 			if !r.productive && g.productive(r.body) {
 				r.productive, again = true, true
 			}

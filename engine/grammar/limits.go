@@ -76,6 +76,7 @@ type fault struct {
 	keyword string // JSON Schema keyword, else empty
 	pointer string // JSON pointer, else empty
 	msg     string
+	loop    bool // a schema met itself while being worked out
 }
 
 func (f *fault) Error() string {

@@ -9,6 +9,14 @@ type lowerer struct {
 	g   *grammarIR
 	p   *program
 	ctr int32 // counter of the rule at hand, or -1
+
+	shared map[sharedAt]int32 // inline rules made already
+}
+
+// sharedAt is an inline rule and what follows it.
+type sharedAt struct {
+	rule *rule
+	next int32
 }
 
 const fail = int32(0) // instruction 0 is opFail
@@ -21,13 +29,13 @@ func (g *grammarIR) lower(root *rule) (*program, error) {
 	if !root.productive {
 		return nil, faultf("no text can satisfy the grammar")
 	}
-	l := &lowerer{g: g, p: &program{root: int32(root.index)}, ctr: -1}
+	l := &lowerer{g: g, p: &program{root: int32(root.index)}, ctr: -1, shared: map[sharedAt]int32{}}
 	l.add(inst{op: opFail})
 	l.p.ends = l.add(inst{op: opEnd})
 	for i := 0; i < len(g.rules); i++ { // counted loops become rules on the way
 		r := g.rules[i]
 		l.setRule(r.index, r.nullable)
-		if r.productive && r.body != nil {
+		if r.productive && r.body != nil && !r.inline {
 			start := l.emit(r.body, l.add(inst{op: opRet}))
 			l.p.start[r.index] = start
 		}
@@ -118,6 +126,15 @@ func (l *lowerer) emit(x *ir, next int32) int32 {
 	case irRepeat:
 		return l.emitRepeat(x, next)
 	case irRef:
+		if x.rule.inline {
+			at := sharedAt{x.rule, next}
+			pc, ok := l.shared[at]
+			if !ok {
+				pc = l.emit(x.rule.body, next)
+				l.shared[at] = pc
+			}
+			return pc
+		}
 		return l.add(inst{op: opCall, a: int32(x.rule.index), b: next})
 	}
 	return fail

@@ -17,8 +17,8 @@ type set struct {
 }
 
 const (
-	deadSet   = int32(0) // no configs
-	unknown   = int32(-1)
+	deadSet = int32(0) // no configs
+	unknown = int32(-1)
 )
 
 // table holds the sets that have occurred, with their transitions. It is

@@ -131,6 +131,9 @@ func accepts(t testing.TB, c *Compiled, rng *rand.Rand, text string) bool {
 	bits := make([]uint32, MaskWords(c.v.Size()))
 	for rest := text; rest != ""; {
 		id := pieceFor(c.v, rng, rest)
+		if id < 0 {
+			return false // a byte of no UTF-8 text
+		}
 		m.Mask(bits)
 		allowed := bits[id>>5]&(1<<(id&31)) != 0
 		if err := m.Accept(id); (err == nil) != allowed {
@@ -157,6 +160,9 @@ func pieceFor(v *Vocab, rng *rand.Rand, text string) int32 {
 		if len(p) > 0 && strings.HasPrefix(text, string(p)) {
 			fits = append(fits, int32(i))
 		}
+	}
+	if len(fits) == 0 {
+		return -1
 	}
 	return fits[rng.IntN(len(fits))]
 }

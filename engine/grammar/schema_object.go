@@ -1,0 +1,367 @@
+package grammar
+
+const (
+	maxPatterns  = 6      // patternProperties that speak about one object
+	maxListNames = 64     // finite sets of names up to here are written as properties
+	maxStates    = 20_000 // member × count states of one object
+)
+
+// member is one named property of an object.
+type member struct {
+	name     string
+	s        sset
+	required bool
+}
+
+// objectPlan is an objSet worked out: its known members in order, and what
+// other members may be.
+type objectPlan struct {
+	members []member
+	extra   *ir // name, colon and value; never where there are none
+	lo, hi  int // members in all; hi < 0: no limit
+}
+
+func (w *schemaWriter) object(o *objSet) (*ir, error) {
+	p, err := w.plan(o)
+	if err != nil {
+		return nil, err
+	}
+	if p == nil {
+		return never, nil
+	}
+	inside, err := w.members(o, p)
+	if err != nil {
+		return nil, err
+	}
+	return seq(lit("{"), inside, lit("}")), nil
+}
+
+// plan finds the members; nil means that no object is possible.
+func (w *schemaWriter) plan(o *objSet) (*objectPlan, error) {
+	p := &objectPlan{lo: o.min, hi: o.max, extra: never}
+	at := map[string]int{}
+	add := func(name string) {
+		if _, ok := at[name]; !ok {
+			at[name] = len(p.members)
+			p.members = append(p.members, member{name: name})
+		}
+	}
+	for _, c := range o.clauses {
+		for _, m := range c.props {
+			add(m.name)
+		}
+	}
+	for _, r := range o.required {
+		add(r)
+		p.members[at[r]].required = true
+	}
+	declared := make([]string, len(p.members))
+	kept := p.members[:0]
+	for i, m := range p.members {
+		declared[i] = m.name
+		if err := w.z.spend(4); err != nil {
+			return nil, err
+		}
+		s, err := w.z.valueOf(o, m.name)
+		if err != nil {
+			return nil, err
+		}
+		ok, err := w.z.nameAllowed(o, m.name)
+		if err != nil {
+			return nil, err
+		}
+		if m.s = s; ok && !w.z.meantEmpty(s) {
+			kept = append(kept, m)
+		} else if m.required {
+			w.z.blame(o, m.name, s)
+			return nil, nil
+		}
+	}
+	p.members = kept
+	return p, w.extras(o, p, declared)
+}
+
+// blame notes that a required member can never be there.
+func (z *normalizer) blame(o *objSet, name string, s sset) {
+	if z.reason == nil {
+		ptr := ""
+		for _, c := range o.clauses {
+			if c.ptr != "" {
+				ptr = c.ptr
+			}
+		}
+		z.reason = &fault{keyword: "required", pointer: ptr, msg: "the schema is contradictory: the property " + quoteShort(name) + " is required and impossible"}
+	}
+}
+
+// extras works out the members whose names the schema does not list: one kind
+// for each set of patterns that a name can match at once.
+func (w *schemaWriter) extras(o *objSet, p *objectPlan, declared []string) error {
+	b := w.bd.g.b
+	var pats []string
+	seen := map[string]bool{}
+	ptr := ""
+	for _, c := range o.clauses {
+		for _, x := range c.pats {
+			if !seen[x.name] {
+				seen[x.name] = true
+				pats = append(pats, x.name)
+				ptr = c.ptr
+			}
+		}
+	}
+	if len(pats) > maxPatterns {
+		return &fault{keyword: "patternProperties", pointer: ptr, msg: "more than " + itoa(maxPatterns) + " patterns on one object are not supported"}
+	}
+	for subset := 0; subset < 1<<len(pats); subset++ {
+		s := o.extraValue(pats, subset)
+		if w.z.meantEmpty(s) {
+			continue
+		}
+		if len(pats) == 0 && len(o.names) == 0 && len(declared) == 0 {
+			return w.addExtra(p, repeat(class(allRunes, jsonText), 0, -1), s)
+		}
+		names, err := w.extraNames(o, pats, subset, declared, ptr)
+		if err != nil {
+			return err
+		}
+		for _, d := range names {
+			if d == nil {
+				continue
+			}
+			if words, few := d.finite(b, maxListNames); few {
+				for _, word := range words {
+					p.members = append(p.members, member{name: word, s: s})
+				}
+				continue
+			}
+			if b.err != nil {
+				return b.err
+			}
+			if err := w.addExtra(p, &ir{kind: irAuto, enc: jsonText, dfa: d, max: -1}, s); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// extraValue is what a member must meet whose name matches exactly the patterns
+// in subset and is not listed.
+func (o *objSet) extraValue(pats []string, subset int) sset {
+	matched := map[string]bool{}
+	for i, p := range pats {
+		matched[p] = subset&(1<<i) != 0
+	}
+	var s sset
+	for _, c := range o.clauses {
+		found := false
+		for _, x := range c.pats {
+			if matched[x.name] {
+				found = true
+				s = s.and(x.s)
+			}
+		}
+		if !found {
+			s = s.and(c.rest)
+		}
+	}
+	return s
+}
+
+// extraNames is the automata of these names; several where propertyNames is a
+// union, which then may overlap but say the same.
+func (w *schemaWriter) extraNames(o *objSet, pats []string, subset int, declared []string, ptr string) ([]*dfa, error) {
+	b, z := w.bd.g.b, w.z
+	base := anyText()
+	var err error
+	if len(declared) > 0 {
+		if base, err = base.subtract(b, wordsDFA(declared)); err != nil {
+			return nil, err
+		}
+	}
+	for i, p := range pats {
+		c := z.patternCond(p, ptr)
+		d, err := z.condDFA(c)
+		if err == nil && subset&(1<<i) != 0 {
+			base, err = base.intersect(b, d)
+		} else if err == nil {
+			base, err = base.subtract(b, d)
+		}
+		if err != nil {
+			return nil, c.wrap(err)
+		}
+		if base == nil {
+			return nil, nil
+		}
+	}
+	if !w.bd.g.v.whole {
+		if base, err = base.restrict(b, w.bd.g.v.spellable(allRunes, jsonText)); err != nil || base == nil {
+			return nil, err
+		}
+	}
+	if len(o.names) == 0 {
+		return []*dfa{base}, nil
+	}
+	n, err := z.of(o.names)
+	if err != nil {
+		return nil, err
+	}
+	var union *dfa
+	for _, s := range n.strs {
+		d, err := z.nameDFA(s)
+		if err == nil && d != nil {
+			if d, err = d.intersect(b, base); err == nil {
+				union, err = union.unite(b, d)
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return []*dfa{union}, nil
+}
+
+// nameDFA is the automaton of s whole, length included.
+func (z *normalizer) nameDFA(s *strSet) (*dfa, error) {
+	switch {
+	case s.words != nil:
+		return wordsDFA(s.words), nil
+	case max(s.min, s.max) > productBelow:
+		return nil, &fault{keyword: "propertyNames", msg: "minLength and maxLength up to " + itoa(productBelow) + " are supported in it"}
+	case len(s.conds) == 0:
+		return lengthDFA(s.min, s.max), nil
+	}
+	d, err := z.strDFA(s)
+	if err != nil || d == nil || !s.bounded() {
+		return d, err
+	}
+	return d.intersect(z.d.bd.g.b, lengthDFA(s.min, s.max))
+}
+
+func (w *schemaWriter) addExtra(p *objectPlan, name *ir, s sset) error {
+	r, err := w.value(s)
+	if err != nil {
+		return err
+	}
+	x, err := w.bd.g.newRule("further member")
+	if err != nil {
+		return err
+	}
+	x.body = seq(lit(`"`), name, lit(`"`), w.colon(), ref(r))
+	p.extra = alt(p.extra, ref(x))
+	return nil
+}
+
+// members writes the inside of an object. The states are the member to be
+// decided on next and how many there are, as far as the bounds need it.
+func (w *schemaWriter) members(o *objSet, p *objectPlan) (*ir, error) {
+	n, required := len(p.members), 0
+	for _, m := range p.members {
+		if m.required {
+			required++
+		}
+	}
+	lo, hi := max(p.lo, 0), p.hi
+	if lo <= required {
+		lo = 0
+	}
+	if hi >= n && p.extra.kind == irNever {
+		hi = -1
+	}
+	if hi >= 0 && hi < required {
+		return never, nil
+	}
+	if lo > n+1 || lo > n && p.extra.kind == irNever {
+		return nil, w.tooFew(o, lo, n, p)
+	}
+	cols := max(min(lo, n), 1) + 1
+	if hi >= 0 {
+		cols = max(cols, min(hi, n)+1)
+	}
+	if (n+1)*cols > maxStates {
+		keyword := "minProperties"
+		if hi >= 0 {
+			keyword = "maxProperties"
+		}
+		return nil, &fault{keyword: keyword, pointer: o.place(), msg: "is not supported with so many properties"}
+	}
+	after := make([]*ir, cols)
+	for c := range after {
+		x, err := w.inline("further members", w.ending(p.extra, c, lo-c, hi))
+		if err != nil {
+			return nil, err
+		}
+		after[c] = x
+	}
+	for i := n - 1; i >= 0; i-- {
+		m := p.members[i]
+		r, err := w.value(m.s)
+		if err != nil {
+			return nil, err
+		}
+		head := seq(lit(jsonQuote(m.name)), w.colon(), ref(r))
+		now := make([]*ir, cols)
+		for c := range now {
+			x := never
+			if hi < 0 || c < hi {
+				x = seq(head, after[min(c+1, cols-1)])
+				if c > 0 {
+					x = seq(w.comma(), x)
+				}
+			}
+			if !m.required {
+				x = alt(x, after[c])
+			}
+			if now[c], err = w.inline("members", x); err != nil {
+				return nil, err
+			}
+		}
+		after = now
+	}
+	return after[0], nil
+}
+
+// ending is the further members after c known ones, at least lo more of them.
+// Their names are not told apart, so no more than one can be relied on to count
+// as one.
+func (w *schemaWriter) ending(extra *ir, c, lo, hi int) *ir {
+	lo = max(lo, 0)
+	if lo > 1 {
+		return never
+	}
+	left := -1
+	if hi >= 0 {
+		left = max(hi-c, 0)
+	}
+	if left == 0 || extra.kind == irNever {
+		if lo > 0 {
+			return never
+		}
+		return empty
+	}
+	if c == 0 {
+		return w.list(extra, lo, left)
+	}
+	return w.more(extra, lo, left, left < 0)
+}
+
+func (o *objSet) place() string {
+	for _, c := range o.clauses {
+		if c.ptr != "" {
+			return c.ptr
+		}
+	}
+	return ""
+}
+
+// tooFew refuses a minProperties that known members cannot reach.
+func (w *schemaWriter) tooFew(o *objSet, lo, n int, p *objectPlan) error {
+	f := &fault{keyword: "minProperties", pointer: o.place()}
+	if p.extra.kind == irNever {
+		f.msg = "the schema is contradictory: " + itoa(lo) + " properties are asked for and " + itoa(n) + " are possible"
+	} else {
+		f.msg = "more than one property beyond those listed cannot be guaranteed"
+	}
+	return f
+}
