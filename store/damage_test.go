@@ -17,7 +17,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-var flips = flag.Int("flips", 300, "bit flips that TestBitFlips makes")
+var flips = flag.Int("flips", 100, "bit flips that TestBitFlips makes")
 
 // TestBitFlips flips bits of a closed file. What comes back must be exact or
 // refused: an error, or a fault of Check that names what is damaged, but never

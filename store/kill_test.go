@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-var kills = flag.Int("kills", 5, "how often TestKill kills its child")
+var kills = flag.Int("kills", 3, "how often TestKill kills its child")
 
 // killChild, if set, is the database that this process works on until killed.
 const killChild = "HEARTH_STORE_KILL_CHILD"

@@ -140,11 +140,12 @@ func (w *pageWalk) tree(id uint64, low, high []byte, depth int) error {
 	if _, err := w.f.ReadAt(page, int64(id*w.pageSize)); err != nil {
 		return fmt.Errorf("cannot read page %d: %w", id, err)
 	}
-	return w.page(id, page, low, high, depth)
+	return w.page(id, page, low, high, depth, false)
 }
 
-// page walks the elements of one page, which may lie within another.
-func (w *pageWalk) page(id uint64, page, low, high []byte, depth int) error {
+// page walks the elements of one page. One that lies in place within another
+// holds no buckets (bbolt's Bucket.inlineable), which also bounds the walk.
+func (w *pageWalk) page(id uint64, page, low, high []byte, depth int, inPlace bool) error {
 	flags, count := order.Uint16(page[8:]), int(order.Uint16(page[10:]))
 	if flags != branchPage && flags != leafPage || flags == branchPage && count == 0 {
 		return fmt.Errorf("page %d has flags %#x and %d elements", id, flags, count)
@@ -168,6 +169,9 @@ func (w *pageWalk) page(id uint64, page, low, high []byte, depth int) error {
 			i == 0 && low != nil && bytes.Compare(low, keys[i]) > 0,
 			high != nil && bytes.Compare(keys[i], high) >= 0:
 			return fmt.Errorf("page %d, element %d is out of order", id, i)
+		}
+		if inPlace && (flags != leafPage || order.Uint32(e) != 0) {
+			return fmt.Errorf("page %d, element %d has a bucket in a bucket in place", id, i)
 		}
 		if flags == leafPage {
 			value := e[sizes[0]+sizes[1] : sizes[0]+sizes[1]+sizes[2]]
@@ -202,12 +206,8 @@ func (w *pageWalk) leaf(id uint64, i int, flags uint32, value []byte, depth int)
 	if root := order.Uint64(value); root != 0 {
 		return w.tree(root, nil, nil, depth+1)
 	}
-	if depth > maxTreeDepth || len(value) < bucketHeader+pageHeaderSize {
+	if len(value) < bucketHeader+pageHeaderSize {
 		return fmt.Errorf("page %d, element %d is no bucket", id, i)
 	}
-	inner := value[bucketHeader:]
-	if order.Uint16(inner[8:]) != leafPage {
-		return fmt.Errorf("page %d, element %d is no bucket: its flags are %#x", id, i, order.Uint16(inner[8:]))
-	}
-	return w.page(id, inner, nil, nil, depth+1)
+	return w.page(id, value[bucketHeader:], nil, nil, depth+1, true)
 }

@@ -25,8 +25,8 @@ import (
 //   - Check finds nothing
 var (
 	simSeed  = flag.Uint64("seed", 0, "seed of the first simulation; 0: by the clock")
-	simRuns  = flag.Int("sims", 6, "simulations to run, with seeds in a row")
-	simSteps = flag.Int("steps", 400, "steps of one simulation")
+	simRuns  = flag.Int("sims", 4, "simulations to run, with seeds in a row")
+	simSteps = flag.Int("steps", 250, "steps of one simulation")
 )
 
 type modelHold struct {
