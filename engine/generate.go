@@ -174,7 +174,7 @@ func (f *formatCheck) event(ev *infer.Event) error {
 		if ev.Finish != infer.FinishStop || f.texts[ev.Choice] == nil {
 			return nil
 		}
-		if err := grammar.Validate(f.schema, []byte(f.texts[ev.Choice].String())); err != nil {
+		if err := grammar.Validate(f.schema, f.texts[ev.Choice].String()); err != nil {
 			return &infer.Error{Code: infer.CodeInternal, NoRetry: true, Cause: err,
 				Message: "the answer does not satisfy its schema"}
 		}
