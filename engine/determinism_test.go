@@ -93,13 +93,15 @@ func runScenario(t *testing.T, path string, seed uint64, want map[string][]int32
 		}
 	}
 	preemptEvery := 2 + r.IntN(6)
+	left := 40 // forced preemptions: without end nothing would ever finish
 	hr := rand.New(rand.NewPCG(seed, 6))
 	e := open(t, engine.Options{
 		Path: path, NoPrefixCache: r.IntN(3) == 0,
 		MaxSequences: 1 + r.IntN(32), MaxStepTokens: 1 + r.IntN(96), MaxChunk: 1 + r.IntN(40),
-		BlockSize: []int{16, 32}[r.IntN(2)], Threads: 1 + r.IntN(2),
+		Threads: 1 + r.IntN(2),
 		BeforeStep: func(step uint64, running []*sched.Sequence, preempt func(*sched.Sequence)) {
-			if len(running) > 0 && hr.IntN(preemptEvery) == 0 {
+			if len(running) > 0 && left > 0 && hr.IntN(preemptEvery) == 0 {
+				left--
 				preempt(running[hr.IntN(len(running))])
 			}
 		},

@@ -291,7 +291,9 @@ func TestStructuredAnswerFitsItsSchema(t *testing.T) {
 }
 
 func TestForcedToolCall(t *testing.T) {
-	e := own(t, nil)
+	e := own(t, func(o *engine.Options) {
+		o.Path = gguftest.WriteLlama(t, gguftest.Options{Seed: 1, Type: kernels.Q8_0, Context: 1024})
+	})
 	r := infer.NewRequest()
 	r.Messages = []infer.Message{{Role: infer.RoleUser, Content: []infer.Part{{Type: "text", Text: "weather?"}}}}
 	r.Tools = []infer.Tool{{Name: "get_weather", Parameters: json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer","minimum":1,"maximum":9}},"required":["n"],"additionalProperties":false}`)}}

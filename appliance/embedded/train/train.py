@@ -1,7 +1,7 @@
-"""Makes hearth-tiny.gguf: a llama of about 3 million parameters, trained on the dialogues of corpus.py.
+"""Makes hearth-tiny.gguf: a llama of 1.4 million parameters, trained on the dialogues of corpus.py.
 
     pip install -r requirements.txt
-    python3 train.py ../hearth-tiny.gguf            # about an hour on two cores
+    python3 train.py ../hearth-tiny.gguf            # about half an hour on two cores
     python3 train.py OUT --steps 20                 # a quick look whether it runs
 
 All random numbers come from fixed seeds, so the same machine gives the same file; another
@@ -18,7 +18,7 @@ import numpy as np
 import corpus
 from tokenizer import Tokenizer
 
-VOCAB, WIDTH, LAYERS, HEADS, KV_HEADS, HEAD, FFN = 2048, 192, 6, 6, 2, 32, 512
+VOCAB, WIDTH, LAYERS, HEADS, KV_HEADS, HEAD, FFN = 2048, 160, 4, 5, 1, 32, 448
 LENGTH, CONTEXT, EPS, BASE = 384, 2048, 1e-5, 10000.0
 TEMPLATE = ("{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}{% endfor %}"
             "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}")
@@ -83,7 +83,7 @@ def update(p, m, v, step, total, ids, weight):
     value, g = jax.value_and_grad(loss)(p, ids, weight)
     size = jnp.sqrt(sum(jnp.sum(x * x) for x in jax.tree.leaves(g)))
     g = jax.tree.map(lambda x: x * jnp.minimum(1.0, 1.0 / size), g)
-    lr = 2e-3 * jnp.minimum((step + 1) / 100, 0.02 + 0.49 * (1 + jnp.cos(jnp.pi * step / total)))
+    lr = 3e-3 * jnp.minimum((step + 1) / 100, 0.02 + 0.49 * (1 + jnp.cos(jnp.pi * step / total)))
     m = jax.tree.map(lambda a, b: 0.9 * a + 0.1 * b, m, g)
     v = jax.tree.map(lambda a, b: 0.97 * a + 0.03 * b * b, v, g)
     c1, c2 = 1 - 0.9 ** (step + 1), 1 - 0.97 ** (step + 1)
@@ -186,7 +186,7 @@ def answer(p, tok, question, run, limit=90):
 def main():
     a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     a.add_argument("out")
-    a.add_argument("--steps", type=int, default=1200)
+    a.add_argument("--steps", type=int, default=2000)
     a.add_argument("--batch", type=int, default=3)
     o = a.parse_args()
     r = random.Random(1)
