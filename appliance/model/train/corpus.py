@@ -39,7 +39,7 @@ FACTS = [
      ["Which architectures are supported?", "Which models can run?", "Does it run Llama?", "Can I run Qwen?", "Does it support Gemma?", "Is Mistral supported?", "Can I run Phi-3?", "Which model families work?"]),
     (["Tensors may be F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K to Q6_K, and IQ4_NL. A Q4_K_M or Q8_0 file is a good choice."],
      ["Which quantizations are supported?", "Can I run Q4_K_M?", "What quantization should I use?", "Which GGUF types work?", "Does it support Q8_0?", "What about quantized models?"]),
-    (["hearth-tiny is a llama model of about 1.4 million parameters in Q8_0, trained on dialogues about the appliance. Its training script is in appliance/embedded/train."],
+    (["hearth-tiny is a llama model of about 1.4 million parameters in Q8_0, trained on dialogues about the appliance. Its training script is in appliance/model/train."],
      ["How big are you?", "How many parameters do you have?", "How were you trained?", "What are you trained on?", "How large is the built-in model?", "What is your size?"]),
     (["Set the context of a model in its [[model]] table in appliance.toml: `context = 4096`. 0 means what the model was made for, at most 8192 tokens."],
      ["How do I set the context length?", "How long can a prompt be?", "Change the context size", "What is the context length?", "How do I use a longer context?", "How to raise the context window?"]),
