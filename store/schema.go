@@ -171,6 +171,8 @@ func copyFile(dst, src string) error {
 	return syncDir(filepath.Dir(dst))
 }
 
+func beUint64(b []byte) uint64 { return binary.BigEndian.Uint64(b) }
+
 func be64(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
 
 // encodePoint writes a place in the chain: seq, hash, checksum.

@@ -28,6 +28,10 @@ type Options struct {
 	// disk is full the file is removed, so that running requests can settle,
 	// while new holds are refused. 0 means 16 MiB, negative none.
 	BallastBytes int64
+	// Rebuild derives balances, open holds and the index anew from the records
+	// while opening: the way back when one of them is damaged and the chain is
+	// whole. A damaged chain is refused.
+	Rebuild bool
 
 	// fault, if set, is called at named points of a commit; an error there is
 	// taken as the commit's. For tests.
@@ -132,6 +136,11 @@ func (s *Store) open() (err error) {
 	}
 	if s.db, err = openFile(s.path); err != nil {
 		return err
+	}
+	if s.opts.Rebuild {
+		if err := s.rebuild(context.Background()); err != nil {
+			return err
+		}
 	}
 	clean := false
 	err = guard(func() error {
