@@ -28,6 +28,9 @@ import (
 // TestMain lets the test binary be the program: a script's `hearth` and every
 // process that this starts (workers, background servers) run it again.
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == appliance.WorkerCommand {
+		main() // a worker is started by /proc/self/exe and has no name of its own
+	}
 	testscript.Main(m, map[string]func(){"hearth": main})
 }
 

@@ -1,7 +1,6 @@
 package appliance
 
 import (
-	"context"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
@@ -13,9 +12,7 @@ import (
 	"strings"
 
 	"hearth/appliance/config"
-	"hearth/engine"
 	"hearth/engine/artifact"
-	"hearth/engine/infer"
 	"hearth/policy"
 )
 
@@ -107,27 +104,12 @@ func policyConfig(c *config.Config, specs []modelSpec) policy.Config {
 	return out
 }
 
-// openEngine opens a model with the local engine.
-func (a *Appliance) openEngine(ctx context.Context, s modelSpec) (infer.Backend, error) {
-	if s.File == config.EmbeddedPath {
-		file, err := a.unpackEmbedded()
-		if err != nil {
-			return nil, err
-		}
-		s.File = file
+// unpack gives the embedded model a file of its own, since the engine maps files.
+func (a *Appliance) unpack(m *modelSpec) (err error) {
+	if m.File == config.EmbeddedPath {
+		m.File, err = a.unpackEmbedded()
 	}
-	if s.Device == "cuda" {
-		return nil, errors.New("this build has no GPU worker, device = \"cpu\" works")
-	}
-	return engine.Open(ctx, engineOptions(s))
-}
-
-func engineOptions(s modelSpec) engine.Options {
-	return engine.Options{
-		Name: s.Name, Path: s.File, Device: s.Device, Threads: s.Threads, Context: s.Context,
-		KVBytes: int64(s.KVMemory), MaxSequences: s.MaxSequences, MaxStepTokens: s.StepTokens,
-		QueueLimit: s.Queue, NoPrefixCache: !s.PrefixCache, Licence: s.Licence, Digest: s.Digest, Build: Version,
-	}
+	return err
 }
 
 // unpackEmbedded puts the embedded model into the data directory, since the

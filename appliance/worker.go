@@ -1,0 +1,114 @@
+package appliance
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os/signal"
+	"syscall"
+
+	"hearth/engine"
+	"hearth/engine/infer"
+	"hearth/engine/remote"
+)
+
+// WorkerCommand is the hidden subcommand that a worker process is started with.
+const WorkerCommand = "engine-worker"
+
+// workerCommand is the other end of openWorker: it serves one model on the
+// connection that it was started with. Its options are its one argument, as
+// JSON.
+func workerCommand() *command {
+	return &command{
+		name: WorkerCommand, args: "OPTIONS", hidden: true,
+		short: "serve one model to the server that started this process",
+		setup: func(*flag.FlagSet) func(context.Context, *Env, []string) error {
+			return func(ctx context.Context, _ *Env, args []string) error {
+				if len(args) != 1 {
+					return usagef("%s is started by the server only", WorkerCommand)
+				}
+				var s workerSpec
+				if err := json.Unmarshal([]byte(args[0]), &s); err != nil {
+					return usagef("%s: cannot read the options: %v", WorkerCommand, err)
+				}
+				conn, err := remote.Inherited()
+				if err != nil {
+					return err
+				}
+				// The server ends its workers; a signal to the whole group or
+				// session must not cut streams that it is draining.
+				signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+				open := func(ctx context.Context) (infer.Backend, error) { return engine.Open(ctx, s.options()) }
+				return remote.ServeOpen(ctx, conn, open, remote.ServeOptions{Build: buildID()})
+			}
+		},
+	}
+}
+
+// workerSpec is what a worker needs to open its model.
+type workerSpec struct {
+	Name          string `json:"name"`
+	Path          string `json:"path"`
+	Device        string `json:"device,omitempty"`
+	Threads       int    `json:"threads,omitempty"`
+	Context       int    `json:"context,omitempty"`
+	KVBytes       int64  `json:"kv_bytes,omitempty"`
+	MaxSequences  int    `json:"max_sequences,omitempty"`
+	MaxStepTokens int    `json:"max_step_tokens,omitempty"`
+	Queue         int    `json:"queue,omitempty"`
+	NoPrefixCache bool   `json:"no_prefix_cache,omitempty"`
+	Licence       string `json:"licence,omitempty"`
+	Digest        string `json:"digest,omitempty"`
+}
+
+func newWorkerSpec(m modelSpec) workerSpec {
+	return workerSpec{
+		Name: m.Name, Path: m.File, Device: m.Device, Threads: m.Threads, Context: m.Context,
+		KVBytes: int64(m.KVMemory), MaxSequences: m.MaxSequences, MaxStepTokens: m.StepTokens,
+		Queue: m.Queue, NoPrefixCache: !m.PrefixCache, Licence: m.Licence, Digest: m.Digest,
+	}
+}
+
+func (s workerSpec) options() engine.Options {
+	return engine.Options{
+		Name: s.Name, Path: s.Path, Device: s.Device, Threads: s.Threads, Context: s.Context,
+		KVBytes: s.KVBytes, MaxSequences: s.MaxSequences, MaxStepTokens: s.MaxStepTokens,
+		QueueLimit: s.Queue, NoPrefixCache: s.NoPrefixCache, Licence: s.Licence, Digest: s.Digest, Build: buildID(),
+	}
+}
+
+// buildID tells two builds apart as far as the toolchain noted it.
+func buildID() string {
+	b := readBuild()
+	return fmt.Sprintf("%s %s %v %s", b.Version, b.Revision, b.Modified, b.Go)
+}
+
+// openEngine opens a model in a worker process of its own, or, where the
+// configuration or the machine wants it so, in this process.
+func (a *Appliance) openEngine(ctx context.Context, m modelSpec) (infer.Backend, error) {
+	if m.Device == "cuda" {
+		return nil, errors.New(`this build has no GPU worker, device = "cpu" works`)
+	}
+	if err := a.unpack(&m); err != nil {
+		return nil, err
+	}
+	s := newWorkerSpec(m)
+	if m.InProcess || !fileExists("/proc/self/exe") {
+		return engine.Open(ctx, s.options())
+	}
+	arg, err := json.Marshal(s)
+	if err != nil {
+		return nil, err
+	}
+	log := a.log.With("model", m.Name)
+	sup := remote.Supervise(&remote.Command{
+		Args:   []string{WorkerCommand, string(arg)},
+		Stderr: func(line string) { log.Warn("worker says", "line", line) },
+	}, remote.SupervisorOptions{Build: buildID(), Log: log})
+	if err := sup.WaitReady(ctx); err != nil {
+		return nil, errors.Join(err, sup.Close())
+	}
+	return sup, nil
+}
