@@ -158,7 +158,7 @@ func (t *tile) fold(keys, vals []byte, lo, hi, c0, c1 int) {
 	ks, dim, wide, size := t.d.ks, t.a.HeadDim, t.layer.dim, t.d.kv.BlockSize
 	scores, typ := t.sc.scores, t.d.kv.Type
 	stride := wide * panelRows * t.d.cache.size
-	count := tiles(c1 - c0)
+	count := tiles(c1-c0, maxCols)
 	for i := range count {
 		c, end := share(c1-c0, i, count)
 		c, end = c+c0, end+c0

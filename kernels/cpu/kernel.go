@@ -10,6 +10,12 @@ import (
 // maxCols is the most activation rows that one kernel call takes.
 const maxCols = 4
 
+// tileCols is the most columns of a tile; from tileRows rows on, expanding pays.
+const (
+	tileCols = 3
+	tileRows = 12
+)
+
 // Quantized activations. A row is a sequence of blocks:
 //
 //	act32:  32 × int8, d float32, d·sum float32, sum int32, 4 bytes unused
@@ -36,6 +42,12 @@ type kernelSet struct {
 	// For each block in order, sums are exact integers, then
 	// acc += float32(sum)·(d·da), then acc ±= minimum term.
 	mat func(t kernels.DType, cols int, dst *float32, ldd int, w, act *byte, lda, blocks, count int)
+
+	// For many rows, expand turns panels into plain bytes once (expandedBytes for
+	// each block), and tile multiplies two expanded panels, stride bytes apart, by
+	// 2…tileCols columns: the same sums as mat. Both may be nil.
+	expand func(t kernels.DType, dst, w *byte, blocks int)
+	tile   func(t kernels.DType, cols int, dst *float32, ldd int, x *byte, stride int, act *byte, lda, blocks int)
 
 	// fmat does so with float32 activations and F32, F16 or BF16 panels of k
 	// columns, one panel every stride bytes: acc += w·x, k in order.

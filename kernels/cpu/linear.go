@@ -89,9 +89,9 @@ func (d *Device) floatInput(a *actRows, l *linearStage) (*float32, int) {
 	return &reg.data[0], 4 * reg.stride
 }
 
-// tiles cuts n columns into near-equal tiles of at most maxCols; tile i of
-// count starts at i·n/count.
-func tiles(n int) int { return (n + maxCols - 1) / maxCols }
+// tiles is the number of near-equal tiles of at most most columns that n are cut
+// into: tile i has columns share(n, i, tiles).
+func tiles(n, most int) int { return (n + most - 1) / most }
 
 // multiply makes panels [from, to) of one matrix for all rows.
 func (d *Device) multiply(th int, l *linearStage, o *kernels.Op, w *weight, act *actRows, rows, from, to int) {
@@ -104,7 +104,7 @@ func (d *Device) multiply(th int, l *linearStage, o *kernels.Op, w *weight, act 
 		x, ldx := d.floatInput(act, l)
 		d.multiplyDequantized(th, w, dst, x, ldx, rows, from, to)
 	default:
-		d.multiplyInt(w, dst, act, rows, from, to)
+		d.multiplyInt(th, w, dst, act, rows, from, to)
 	}
 	if o.Bias != kernels.NoTensor {
 		bias := d.weights[o.Bias].vector[from*panelRows : to*panelRows]
@@ -117,7 +117,7 @@ func (d *Device) multiply(th int, l *linearStage, o *kernels.Op, w *weight, act 
 // at is p moved by n bytes.
 func at[T any](p *T, n int) *T { return (*T)(unsafe.Add(unsafe.Pointer(p), n)) }
 
-func (d *Device) multiplyInt(w *weight, dst *register, act *actRows, rows, from, to int) {
+func (d *Device) multiplyInt(th int, w *weight, dst *register, act *actRows, rows, from, to int) {
 	s := spec(w.t.Type)
 	blocks := w.t.Cols / s.values
 	a, lda := &act.act32, blocks*act32Bytes
@@ -132,14 +132,31 @@ func (d *Device) multiplyInt(w *weight, dst *register, act *actRows, rows, from,
 	chunk := max(8, chunkBytes/lda&^7)
 	for r0 := 0; r0 < rows; r0 += chunk {
 		n := min(chunk, rows-r0)
-		t := tiles(n)
-		for p := from; p < to; p++ {
-			for i := range t {
-				c, end := share(n, i, t)
-				c += r0
-				d.ks.mat(w.t.Type, end+r0-c, at(out, c*ldd+4*panelRows*p), ldd, &w.panels[p*w.stride], at(base, c*lda), lda, blocks, 1)
+		p := from
+		if d.ks.tile != nil && n >= tileRows {
+			x := d.scratch[th].expanded
+			for ; p+1 < to; p += 2 {
+				d.multiplyTiles(w, x, at(out, r0*ldd+4*panelRows*p), ldd, p, at(base, r0*lda), lda, blocks, n)
 			}
 		}
+		t := tiles(n, maxCols)
+		for ; p < to; p++ {
+			for i := range t {
+				c, end := share(n, i, t)
+				d.ks.mat(w.t.Type, end-c, at(out, (c+r0)*ldd+4*panelRows*p), ldd, &w.panels[p*w.stride], at(base, (c+r0)*lda), lda, blocks, 1)
+			}
+		}
+	}
+}
+
+// multiplyTiles expands panels p and p+1 into x and multiplies n rows by them.
+func (d *Device) multiplyTiles(w *weight, x []byte, dst *float32, ldd, p int, act *byte, lda, blocks, n int) {
+	stride := blocks * spec(w.t.Type).expandedBytes()
+	d.ks.expand(w.t.Type, &x[0], &w.panels[p*w.stride], 2*blocks)
+	t := tiles(n, tileCols)
+	for i := range t {
+		c, end := share(n, i, t)
+		d.ks.tile(w.t.Type, end-c, at(dst, c*ldd), ldd, &x[0], stride, at(act, c*lda), lda, blocks)
 	}
 }
 
@@ -152,7 +169,7 @@ func (d *Device) multiplyFloat(w *weight, dst *register, x *float32, ldx, rows, 
 	chunk := max(8, chunkBytes/ldx&^7)
 	for r0 := 0; r0 < rows; r0 += chunk {
 		n := min(chunk, rows-r0)
-		t := tiles(n)
+		t := tiles(n, maxCols)
 		for p := from; p < to; p++ {
 			for i := range t {
 				c, end := share(n, i, t)
@@ -181,7 +198,7 @@ func (d *Device) multiplyDequantized(th int, w *weight, dst *register, x *float3
 				panel[k*panelRows+r] = v
 			}
 		}
-		t := tiles(rows)
+		t := tiles(rows, maxCols)
 		for i := range t {
 			c, end := share(rows, i, t)
 			d.ks.fmat(kernels.F32, end-c, at(out, c*ldd+4*panelRows*p), ldd, (*byte)(unsafe.Pointer(&panel[0])), 0, at(x, c*ldx), ldx, cols, 1)

@@ -92,6 +92,19 @@ func (s *panelSpec) groupBytes() int { return 4 * panelRows * (s.high + s.low) }
 // blockBytes is the size of a block of eight rows.
 func (s *panelSpec) blockBytes() int { return s.groupAt() + s.values/32*s.groupBytes() }
 
+// expandedBytes is the size of an expanded block (see kernelSet.expand): scales
+// as float32, sub-block scales and pairs of them as int16, levels as bytes.
+func (s *panelSpec) expandedBytes() int {
+	n := 4*panelRows + panelRows*s.values
+	if s.min {
+		n += 4 * panelRows
+	}
+	if s.sub > 0 {
+		n += s.values / s.sub * vecBytes * 3 / 2
+	}
+	return n
+}
+
 // levels is one block of one row, taken apart. Scales are kept as stored.
 type levels struct {
 	d, m   uint16     // binary16

@@ -26,6 +26,10 @@ var avx2 = kernelSet{
 	mat: func(t kernels.DType, cols int, dst *float32, ldd int, w, act *byte, lda, blocks, count int) {
 		avx2Mat[t][cols](dst, ldd, w, act, lda, blocks, count)
 	},
+	expand: func(t kernels.DType, dst, w *byte, blocks int) { avx2Tile[t].expand(dst, w, blocks) },
+	tile: func(t kernels.DType, cols int, dst *float32, ldd int, x *byte, stride int, act *byte, lda, blocks int) {
+		avx2Tile[t].tile[cols](dst, ldd, x, stride, act, lda, blocks)
+	},
 	fmat: func(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count int) {
 		avx2Fmat[t][cols](dst, ldd, w, stride, x, ldx, k, count)
 	},
@@ -44,9 +48,16 @@ var avx2 = kernelSet{
 
 type (
 	matFunc     func(dst *float32, ldd int, w, act *byte, lda, blocks, count int)
+	tileFunc    func(dst *float32, ldd int, x *byte, stride int, act *byte, lda, blocks int)
 	fmatFunc    func(dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count int)
 	fmatAccFunc func(dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count int, alpha *float32)
 )
+
+// tileFuncs are the kernels for many rows of one type.
+type tileFuncs struct {
+	expand func(dst, w *byte, blocks int)
+	tile   [tileCols + 1]tileFunc // by columns
+}
 
 // By type and number of columns.
 var (
@@ -62,6 +73,19 @@ var (
 		kernels.Q4_K:   {1: matQ4_Kx1, 2: matQ4_Kx2, 3: matQ4_Kx3, 4: matQ4_Kx4},
 		kernels.Q5_K:   {1: matQ5_Kx1, 2: matQ5_Kx2, 3: matQ5_Kx3, 4: matQ5_Kx4},
 		kernels.Q6_K:   {1: matQ6_Kx1, 2: matQ6_Kx2, 3: matQ6_Kx3, 4: matQ6_Kx4},
+	}
+	avx2Tile = [...]tileFuncs{
+		kernels.Q4_0:   {expandQ4_0, [tileCols + 1]tileFunc{2: tileQ4_0x2, 3: tileQ4_0x3}},
+		kernels.Q4_1:   {expandQ4_1, [tileCols + 1]tileFunc{2: tileQ4_1x2, 3: tileQ4_1x3}},
+		kernels.Q5_0:   {expandQ5_0, [tileCols + 1]tileFunc{2: tileQ5_0x2, 3: tileQ5_0x3}},
+		kernels.Q5_1:   {expandQ5_1, [tileCols + 1]tileFunc{2: tileQ5_1x2, 3: tileQ5_1x3}},
+		kernels.Q8_0:   {expandQ8_0, [tileCols + 1]tileFunc{2: tileQ8_0x2, 3: tileQ8_0x3}},
+		kernels.IQ4_NL: {expandIQ4_NL, [tileCols + 1]tileFunc{2: tileIQ4_NLx2, 3: tileIQ4_NLx3}},
+		kernels.Q2_K:   {expandQ2_K, [tileCols + 1]tileFunc{2: tileQ2_Kx2, 3: tileQ2_Kx3}},
+		kernels.Q3_K:   {expandQ3_K, [tileCols + 1]tileFunc{2: tileQ3_Kx2, 3: tileQ3_Kx3}},
+		kernels.Q4_K:   {expandQ4_K, [tileCols + 1]tileFunc{2: tileQ4_Kx2, 3: tileQ4_Kx3}},
+		kernels.Q5_K:   {expandQ5_K, [tileCols + 1]tileFunc{2: tileQ5_Kx2, 3: tileQ5_Kx3}},
+		kernels.Q6_K:   {expandQ6_K, [tileCols + 1]tileFunc{2: tileQ6_Kx2, 3: tileQ6_Kx3}},
 	}
 	avx2Fmat = [...][maxCols + 1]fmatFunc{
 		kernels.F32:  {1: fmatF32x1, 2: fmatF32x2, 3: fmatF32x3, 4: fmatF32x4},

@@ -24,15 +24,16 @@ type actRows struct {
 
 // scratch is what one thread owns.
 type scratch struct {
-	act    actRows
-	panel  []float32 // a dequantized panel (f32 mode)
-	row    []float32 // a dequantized row
-	q      []float32 // (attnCols, dim)
-	scores []float32 // (attnCols, block)
-	acc    []float32 // (attnCols, dim)
-	state  []softState
-	alpha  []float32
-	_      [64]byte
+	act      actRows
+	panel    []float32 // a dequantized panel (f32 mode)
+	expanded []byte    // two expanded panels
+	row      []float32 // a dequantized row
+	q        []float32 // (attnCols, dim)
+	scores   []float32 // (attnCols, block)
+	acc      []float32 // (attnCols, dim)
+	state    []softState
+	alpha    []float32
+	_        [64]byte
 }
 
 // ropeTable holds cos and sin by row of the step: (rows, dim/2) each.
@@ -156,12 +157,26 @@ func (d *Device) reserveScratch() {
 			s.panel = make([]float32, panelRows*cols)
 		}
 		s.row = make([]float32, cols)
+		if d.ks.tile != nil {
+			s.expanded = make([]byte, 2*d.expandedBytes())
+		}
 		s.q = make([]float32, attnCols*dim)
 		s.acc = make([]float32, attnCols*dim)
 		s.scores = make([]float32, attnCols*d.kv.BlockSize)
 		s.state = make([]softState, attnCols)
 		s.alpha = make([]float32, attnCols)
 	}
+}
+
+// expandedBytes is the size of the largest expanded panel.
+func (d *Device) expandedBytes() (n int) {
+	for i := range d.weights {
+		if w := &d.weights[i]; w.panels != nil && !isFloat(w.t.Type) {
+			s := spec(w.t.Type)
+			n = max(n, w.t.Cols/s.values*s.expandedBytes())
+		}
+	}
+	return n
 }
 
 func (d *Device) countScratch() {
@@ -176,7 +191,7 @@ func (d *Device) countScratch() {
 	}
 	for i := range d.scratch {
 		s := &d.scratch[i]
-		n += len(s.act.act32) + len(s.act.act256) + 4*(len(s.act.floats)+len(s.panel)+len(s.row)+len(s.q)+len(s.acc)+len(s.scores)+len(s.alpha)) +
+		n += len(s.act.act32) + len(s.act.act256) + len(s.expanded) + 4*(len(s.act.floats)+len(s.panel)+len(s.row)+len(s.q)+len(s.acc)+len(s.scores)+len(s.alpha)) +
 			len(s.state)*int(unsafe.Sizeof(softState{}))
 	}
 	d.scrBytes.Store(int64(n))

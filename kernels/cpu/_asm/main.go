@@ -23,6 +23,12 @@ func main() {
 			}
 		}
 	}
+	for _, s := range specs {
+		expand(s)
+		for cols := 2; cols <= tileCols; cols++ {
+			tileMat(s, cols)
+		}
+	}
 	for _, t := range floatTypes {
 		for cols := 1; cols <= maxCols; cols++ {
 			fmat(t, cols, false)
@@ -43,6 +49,7 @@ func main() {
 
 const (
 	maxCols   = 4
+	tileCols  = 3
 	panelRows = 8
 )
 

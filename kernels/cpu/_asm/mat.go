@@ -351,25 +351,17 @@ func (s spec) finish256(w reg.GPVirtual, a columns, cols int, sums []reg.VecVirt
 // bySums is Σ over sub-blocks of scale (or minimum) times the sum of the
 // activations.
 func (s spec) bySums(w reg.GPVirtual, a columns, cols int, mins bool) []reg.VecVirtual {
-	at, sumsAt := s.scAt(), act256Sum16
-	if mins && !s.nibble {
-		at = s.mnAt()
-	}
+	sumsAt := act256Sum16
 	if s.sub == 32 {
 		sumsAt = act256Sum32
 	}
 	t := ymms(cols)
 	for p := range s.rounds() {
 		pair := YMM()
-		m := Mem{Base: w, Disp: at + 2*panelRows*p}
-		switch {
-		case mins && s.nibble:
-			VPMOVZXBW(m, pair)
-			VPSRLW(Imm(4), pair, pair)
-		case mins:
-			VPMOVZXBW(m, pair)
-		default:
-			s.loadScales(m, pair)
+		if mins {
+			s.loadMins(w, p, pair)
+		} else {
+			s.loadScales(Mem{Base: w, Disp: s.scAt() + 2*panelRows*p}, pair)
 		}
 		for c := range cols {
 			v := t[c]
