@@ -1,0 +1,3 @@
+package remote
+
+func workerMain(mode string) int { return 0 }
