@@ -33,7 +33,7 @@ func (c *Compiler) compile(ctx context.Context, e Expr) (*Compiled, error) {
 	if err != nil {
 		return nil, refusal(err, e.n)
 	}
-	return &Compiled{v: c.v, t: newTable(p, c.v, c.o.StateBytes)}, nil
+	return &Compiled{v: c.v, t: newTable(p, c.v, c.o.StateBytes), work: maxWork - b.left}, nil
 }
 
 // refusal makes the error that callers see. n names the field at fault where

@@ -62,7 +62,7 @@ type encoding uint8
 const (
 	rawText  encoding = iota // as UTF-8
 	jsonText                 // inside a JSON string, in the shortest form (RFC 8259 §7)
-	jsonFree                 // inside a JSON string, with every escape that the RFC has
+	jsonFree                 // any character inside a JSON string, with every escape that the RFC has
 )
 
 var (
@@ -71,8 +71,8 @@ var (
 	jsonPlain   = jsonEscaped.negate()
 )
 
-// encode appends the byte forms of the code points in set; what jsonFree has
-// beyond jsonText is left to the caller (see lowerer.freeEscapes).
+// encode appends the byte forms of the code points in set (jsonFree has more of
+// them, see lowerer.emitFreeChar).
 func (e encoding) encode(dst []byteSeq, set runeSet, next int32) []byteSeq {
 	if e == rawText {
 		return utf8Seqs(dst, set, next)
@@ -102,24 +102,13 @@ func jsonQuote(s string) string {
 	b := make([]byte, 0, len(s)+2)
 	b = append(b, '"')
 	for _, r := range s {
+		if r >= 0x20 && r != '"' && r != '\\' {
+			b = utf8.AppendRune(b, r)
+			continue
+		}
 		b = append(b, jsonForm(r)...)
 	}
 	return string(append(b, '"'))
-}
-
-// unitSeqs is \uXXXX where the first two digits come from the given ranges.
-func unitSeqs(first, second []byteRange, next int32) []byteSeq {
-	var out []byteSeq
-	for _, a := range first {
-		for _, b := range second {
-			for _, c := range hexRange(0, 15) {
-				for _, d := range hexRange(0, 15) {
-					out = append(out, byteSeq{append(seqOf(`\u`), a, b, c, d), next})
-				}
-			}
-		}
-	}
-	return out
 }
 
 func seqOf(s string) []byteRange {

@@ -14,7 +14,7 @@ import (
 type Options struct {
 	Workers      int           // compilations at once; default 1
 	Queue        int           // callers that may wait for a worker; default 64
-	Deadline     time.Duration // clock behind the work bound of one compilation; default 1 s
+	Deadline     time.Duration // clock behind the work bound of one compilation; default 5 s
 	CacheEntries int           // compiled grammars kept; default 128
 	StateBytes   int           // states and masks of one grammar; default 16 MiB
 }
@@ -30,7 +30,7 @@ func (o Options) withDefaults() Options {
 	set(&o.CacheEntries, 128)
 	set(&o.StateBytes, 16<<20)
 	if o.Deadline <= 0 {
-		o.Deadline = time.Second
+		o.Deadline = 5 * time.Second
 	}
 	return o
 }
@@ -161,7 +161,8 @@ func (c *Compiler) fill(ctx context.Context, en *entry, e Expr) (*Compiled, erro
 
 // Compiled is a grammar ready for use, shared by any number of Matchers.
 type Compiled struct {
-	v *Vocab
+	v    *Vocab
+	work int64 // steps that compiling took
 
 	mu sync.Mutex // guards t and everything in it
 	t  *table

@@ -219,7 +219,7 @@ func multipleDFA(m *big.Rat) (*dfa, error) {
 	places, exact := m.FloatPrec()
 	scaled := new(big.Rat).Mul(m, new(big.Rat).SetInt(new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(places)), nil)))
 	if !exact || places > maxDigits || !scaled.IsInt() || !scaled.Num().IsInt64() || scaled.Num().Int64() > maxModulus {
-		return nil, &fault{keyword: "multipleOf", msg: "the divisor " + m.RatString() + " needs too many remainders, the limit is " + itoa(maxModulus)}
+		return nil, faultf("the divisor needs too many remainders, the limit is %d", maxModulus)
 	}
 	mod := scaled.Num().Int64()
 	type state struct {

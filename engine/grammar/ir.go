@@ -45,14 +45,24 @@ type rule struct {
 // grammarIR is what front ends add rules to.
 type grammarIR struct {
 	rules []*rule
+	named int // those that are not inline
 	v     *Vocab
 	b     *budget
 }
 
 func (g *grammarIR) newRule(name string) (*rule, error) {
-	if len(g.rules) >= maxRules {
+	if g.named++; g.named > maxRules {
 		return nil, faultf("the grammar has more than %d rules", maxRules)
 	}
+	return g.addRule(name)
+}
+
+// addRule makes a rule that does not count against the limit of rules.
+func (g *grammarIR) addRule(name string) (*rule, error) {
+	if len(g.rules) >= 8*maxRules {
+		return nil, faultf("the grammar has more than %d states", 8*maxRules)
+	}
+	g.b.spend(8)
 	r := &rule{name: name, index: len(g.rules)}
 	g.rules = append(g.rules, r)
 	return r, nil
@@ -156,6 +166,9 @@ func (x *ir) size() int {
 		n = len(x.lit)
 	case irClass:
 		n = 4
+		if x.enc == jsonFree {
+			n = 32
+		}
 	case irWords:
 		for _, w := range x.words {
 			n += len(w)
@@ -225,28 +238,38 @@ func (x *ir) check() error {
 }
 
 // analyse computes which rules derive the empty text and which derive any text
-// at all, as least fixpoints. Rules made late are looked at first, since front
-// ends make rules from the outside in.
+// at all, as least fixpoints. Front ends make rules from the outside in and
+// lists from the back, so the rules are gone through in both directions.
 func (g *grammarIR) analyse() error {
 	for again := true; again; {
 		again = false
+		for i := range g.rules {
+			again = g.update(g.rules[i]) || again
+		}
+		if !again {
+			break
+		}
 		for i := len(g.rules) - 1; i >= 0; i-- {
-			r := g.rules[i]
-			if r.body == nil {
-				continue
-			}
-			if !r.productive && g.productive(r.body) {
-				r.productive, again = true, true
-			}
-			if !r.nullable && g.nullable(r.body) {
-				r.nullable, again = true, true
-			}
+			again = g.update(g.rules[i]) || again
 		}
 		if g.b.err != nil {
 			return g.b.err
 		}
 	}
 	return nil
+}
+
+func (g *grammarIR) update(r *rule) (changed bool) {
+	if r.body == nil {
+		return false
+	}
+	if !r.productive && g.productive(r.body) {
+		r.productive, changed = true, true
+	}
+	if !r.nullable && g.nullable(r.body) {
+		r.nullable, changed = true, true
+	}
+	return changed
 }
 
 func (g *grammarIR) productive(x *ir) bool {

@@ -1,6 +1,9 @@
 package grammar
 
-import "sort"
+import (
+	"encoding/binary"
+	"slices"
+)
 
 // lowerer turns rules into a program. Instructions are made from the end of a
 // text to its beginning: every emitter gets the instruction that follows and
@@ -10,7 +13,8 @@ type lowerer struct {
 	p   *program
 	ctr int32 // counter of the rule at hand, or -1
 
-	shared map[sharedAt]int32 // inline rules made already
+	shared  map[sharedAt]int32 // inline rules made already
+	classes map[string]*rule   // large classes made already
 }
 
 // sharedAt is an inline rule and what follows it.
@@ -29,7 +33,7 @@ func (g *grammarIR) lower(root *rule) (*program, error) {
 	if !root.productive {
 		return nil, faultf("no text can satisfy the grammar")
 	}
-	l := &lowerer{g: g, p: &program{root: int32(root.index)}, ctr: -1, shared: map[sharedAt]int32{}}
+	l := &lowerer{g: g, p: &program{root: int32(root.index)}, ctr: -1, shared: map[sharedAt]int32{}, classes: map[string]*rule{}}
 	l.add(inst{op: opFail})
 	l.p.ends = l.add(inst{op: opEnd})
 	for i := 0; i < len(g.rules); i++ { // counted loops become rules on the way
@@ -107,7 +111,10 @@ func (l *lowerer) emit(x *ir, next int32) int32 {
 	case irByte:
 		return l.emitBytes(&x.bytes, next)
 	case irClass:
-		return l.emitSeqs(l.encode(nil, x.set, x.enc, next))
+		if x.enc == jsonFree {
+			return l.emitFreeChar(next)
+		}
+		return l.emitClass(x.set, x.enc, next)
 	case irWords:
 		return l.emitWords(x.words, 0, next)
 	case irAuto:
@@ -172,25 +179,82 @@ func (l *lowerer) addSwitch(a int32) int32 {
 
 // encode lists the byte forms of set that the vocabulary can write.
 func (l *lowerer) encode(dst []byteSeq, set runeSet, enc encoding, next int32) []byteSeq {
-	dst = enc.encode(dst, l.g.v.spellable(set, enc), next)
-	if enc == jsonFree {
-		dst = l.freeEscapes(dst, next)
-	}
-	return dst
+	return enc.encode(dst, l.g.v.spellable(set, enc), next)
 }
 
-// freeEscapes adds \/ and \uXXXX for every code point, surrogates only in
-// pairs (RFC 8259 §7).
-func (l *lowerer) freeEscapes(dst []byteSeq, next int32) []byteSeq {
-	if !l.g.v.spells(`\/u0123456789abcdefABCDEF`) {
-		return dst
+// callAbove is the number of byte forms above which a class becomes a rule that
+// all its uses share: \p{L} has more than a thousand.
+const callAbove = 40
+
+// emitClass is one code point of set.
+func (l *lowerer) emitClass(set runeSet, enc encoding, next int32) int32 {
+	if len(set) <= callAbove/4 || next == fail {
+		return l.emitSeqs(l.encode(nil, set, enc, next))
 	}
-	d := hexRange(13, 13)
-	low := l.emitSeqs(unitSeqs(d, hexRange(12, 15), next))
-	dst = append(dst, byteSeq{seqOf(`\/`), next})
-	dst = append(dst, unitSeqs(append(hexRange(0, 12), hexRange(14, 15)...), hexRange(0, 15), next)...)
-	dst = append(dst, unitSeqs(d, hexRange(0, 7), next)...)
-	return append(dst, unitSeqs(d, hexRange(8, 11), low)...)
+	key := enc.key(set)
+	r := l.classes[key]
+	if r == nil {
+		var err error
+		if r, err = l.g.newRule("class"); err != nil {
+			l.g.b.fail(err)
+			return fail
+		}
+		r.productive = true
+		l.classes[key] = r
+		l.setRule(r.index, false)
+		outer := l.ctr
+		l.ctr = -1
+		l.p.start[r.index] = l.emitSeqs(l.encode(nil, set, enc, l.add(inst{op: opRet})))
+		l.ctr = outer
+	}
+	if l.p.start[r.index] == fail {
+		return fail
+	}
+	return l.add(inst{op: opCall, a: int32(r.index), b: next})
+}
+
+func (e encoding) key(set runeSet) string {
+	b := []byte{byte(e)}
+	for _, r := range set {
+		b = binary.LittleEndian.AppendUint32(b, uint32(r.lo))
+		b = binary.LittleEndian.AppendUint32(b, uint32(r.hi))
+	}
+	return string(b)
+}
+
+// emitFreeChar is any character of a JSON string, with all the escapes that
+// RFC 8259 §7 has; surrogates come in pairs only.
+func (l *lowerer) emitFreeChar(next int32) int32 {
+	seqs := l.encode(nil, allRunes, jsonText, next)
+	if !l.g.v.spells(`\/"bfnrtu0123456789abcdefABCDEF`) {
+		return l.emitSeqs(seqs)
+	}
+	digits := func(lo, hi byte, to int32) []byteSeq {
+		var out []byteSeq
+		for _, r := range hexRange(lo, hi) {
+			out = append(out, byteSeq{[]byteRange{r}, to})
+		}
+		return out
+	}
+	hex := func(to int32) int32 { return l.emitSeqs(digits(0, 15, to)) }
+	lit := func(s string, to int32) int32 { return l.emit(&ir{kind: irBytes, lit: s}, to) }
+	last2 := hex(hex(next))
+	low := lit(`\u`, l.emitSeqs(digits(13, 13, l.emitSeqs(digits(12, 15, last2)))))
+	afterD := l.emitSeqs(append(digits(0, 7, last2), digits(8, 11, hex(hex(low)))...))
+	first := append(digits(13, 13, afterD), digits(0, 12, hex(last2))...)
+	unicode := l.emitSeqs(append(first, digits(14, 15, hex(last2))...))
+
+	plain := seqs[:0:0]
+	for _, s := range seqs {
+		if s.r[0].lo != '\\' {
+			plain = append(plain, s)
+		}
+	}
+	short := []byteSeq{{seqOf("u"), unicode}}
+	for _, c := range `"\/bfnrt` {
+		short = append(short, byteSeq{seqOf(string(c)), next})
+	}
+	return l.emitSeqs(append(plain, byteSeq{seqOf(`\`), l.emitSeqs(short)}))
 }
 
 // emitSeqs makes a deterministic tree of byte tests for seqs, as far as they
@@ -213,20 +277,22 @@ func (l *lowerer) seqTree(seqs []byteSeq, memo map[string]int32) int32 {
 		}
 		cuts = append(cuts, int(s.r[0].lo), int(s.r[0].hi)+1)
 	}
-	sort.Ints(cuts)
+	slices.Sort(cuts)
+	cuts = slices.Compact(cuts)
+	at := map[int][]byteSeq{} // what goes on after the bytes from a cut to the next
+	for _, s := range seqs {
+		if len(s.r) == 0 {
+			continue
+		}
+		for i, _ := slices.BinarySearch(cuts, int(s.r[0].lo)); cuts[i] <= int(s.r[0].hi); i++ {
+			at[cuts[i]] = append(at[cuts[i]], byteSeq{s.r[1:], s.next})
+		}
+	}
+	l.g.b.spend(len(seqs) + len(cuts))
 	var edges []edge
 	for i := 0; i+1 < len(cuts); i++ {
 		lo, hi := cuts[i], cuts[i+1]-1
-		if lo > hi {
-			continue
-		}
-		var tails []byteSeq
-		for _, s := range seqs {
-			if len(s.r) > 0 && int(s.r[0].lo) <= lo && hi <= int(s.r[0].hi) {
-				tails = append(tails, byteSeq{s.r[1:], s.next})
-			}
-		}
-		l.g.b.spend(len(seqs))
+		tails := at[lo]
 		if len(tails) == 0 {
 			continue
 		}

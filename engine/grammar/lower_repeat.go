@@ -117,20 +117,21 @@ func (l *lowerer) autoStates(x *ir, next int32, guards *int32) int32 {
 		if st.accept {
 			alts = append(alts, next)
 		}
-		if guards == nil {
-			var seqs []byteSeq
-			for _, e := range st.edges {
-				seqs = l.encode(seqs, runeSet{{e.lo, e.hi}}, x.enc, pcs[e.to])
-			}
-			alts = append(alts, l.emitSeqs(seqs))
-		} else {
-			for _, to := range st.targets() {
-				test := l.emitSeqs(l.encode(nil, st.label(to), x.enc, into[to]))
-				if test != fail {
+		var seqs []byteSeq
+		for _, to := range st.targets() {
+			set := st.label(to)
+			switch {
+			case guards != nil:
+				if test := l.emitClass(set, x.enc, into[to]); test != fail {
 					alts = append(alts, l.add(inst{op: opGuard, a: test, b: *guards + to}))
 				}
+			case len(set) > callAbove/4:
+				alts = append(alts, l.emitClass(set, x.enc, into[to]))
+			default:
+				seqs = append(seqs, l.encode(nil, set, x.enc, into[to])...)
 			}
 		}
+		alts = append(alts, l.emitSeqs(seqs))
 		if l.g.b.err != nil {
 			return fail
 		}

@@ -280,13 +280,13 @@ func (z *normalizer) makeNumDFA(s *numSet) (*dfa, error) {
 	for _, m := range s.mults {
 		e, err := multipleDFA(m)
 		if err := step(e, both, err); err != nil {
-			return nil, err
+			return nil, z.named(err, "multipleOf", z.d.nodes[0])
 		}
 	}
 	for _, m := range s.notMults {
 		e, err := multipleDFA(m)
 		if err := step(e, butNot, err); err != nil {
-			return nil, err
+			return nil, z.named(err, "multipleOf", z.d.nodes[0])
 		}
 	}
 	return d, nil

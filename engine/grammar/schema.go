@@ -35,8 +35,8 @@ func (bd *builder) schema(raw json.RawMessage, o SchemaOptions) (*ir, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &schemaDoc{bd: bd, root: root, byText: map[string]*node{}, ids: map[string]*value{}, places: map[*value]string{}}
-	d.index(root, "")
+	d := &schemaDoc{bd: bd, root: root, byText: map[string]*node{}, ids: map[string]*value{}}
+	d.index(root)
 	n, err := d.parse(root, "")
 	if err != nil {
 		return nil, err

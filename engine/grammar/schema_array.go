@@ -26,11 +26,14 @@ func (w *schemaWriter) items(a *arrSet) (*ir, error) {
 	if len(a.contains) > 0 {
 		return w.containing(a)
 	}
+	p := len(a.prefix)
+	if a.max == 0 {
+		return w.list(never, a.min, 0), nil
+	}
 	rest, err := w.value(a.rest)
 	if err != nil {
 		return nil, err
 	}
-	p := len(a.prefix)
 	if p == 0 {
 		return w.list(ref(rest), a.min, a.max), nil
 	}
@@ -65,7 +68,7 @@ func (w *schemaWriter) items(a *arrSet) (*ir, error) {
 // inline is a rule whose instructions are shared by those who go on alike after
 // it, without a call.
 func (w *schemaWriter) inline(name string, body *ir) (*ir, error) {
-	r, err := w.bd.g.newRule(name)
+	r, err := w.bd.g.addRule(name)
 	if err != nil {
 		return nil, err
 	}

@@ -127,14 +127,10 @@ func (k *keyword) dependencies() error {
 
 // index notes every $id and $anchor of the document. Values of enum, const and
 // the like are not schemas and are passed over.
-func (d *schemaDoc) index(v *value, ptr string) {
-	d.places[v] = ptr
+func (d *schemaDoc) index(v *value) {
 	for i, x := range v.items {
-		at := ptr + "/" + itoa(i)
 		if v.kind == '{' {
-			name := v.names[i]
-			at = ptr + "/" + escapePointer(name)
-			switch {
+			switch name := v.names[i]; {
 			case name == "enum" || name == "const" || name == "default" || name == "examples":
 				continue
 			case x.kind == 's' && (name == "$id" || name == "id"):
@@ -143,8 +139,8 @@ func (d *schemaDoc) index(v *value, ptr string) {
 				d.ids["#"+x.text] = v
 			}
 		}
-		if x.kind == '{' || x.kind == '[' {
-			d.index(x, at)
+		if len(x.items) > 0 {
+			d.index(x)
 		}
 	}
 }
@@ -175,9 +171,9 @@ func (k *keyword) readRef() error {
 	if target == nil {
 		return k.fault("cannot find %s", quoteShort(k.v.text))
 	}
-	ptr, ok := k.d.places[target]
-	if !ok {
-		ptr = k.n.ptr + "/$ref"
+	ptr := fragment // a pointer, if it goes down from the root
+	if base != "" || fragment != "" && fragment[0] != '/' {
+		ptr = k.ptr()
 	}
 	k.n.ref, err = k.d.parse(target, ptr)
 	return err

@@ -86,14 +86,13 @@ const (
 var typeNames = map[string]typeSet{"null": typeNull, "boolean": typeBool, "integer": typeInteger, "number": typeNumber,
 	"string": typeString, "array": typeArray, "object": typeObject}
 
-// schemaDoc is a schema document: its nodes by place and by content.
+// schemaDoc is a schema document and its nodes.
 type schemaDoc struct {
 	bd     *builder
 	root   *value
 	nodes  []*node
 	byText map[string]*node  // equal schemas are one node
 	ids    map[string]*value // $id and, with #, $anchor
-	places map[*value]string
 }
 
 // parse makes the node of schema v at ptr.

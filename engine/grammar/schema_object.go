@@ -1,5 +1,7 @@
 package grammar
 
+import "fmt"
+
 const (
 	maxPatterns  = 6      // patternProperties that speak about one object
 	maxListNames = 64     // finite sets of names up to here are written as properties
@@ -121,26 +123,27 @@ func (w *schemaWriter) extras(o *objSet, p *objectPlan, declared []string) error
 		if len(pats) == 0 && len(o.names) == 0 && len(declared) == 0 {
 			return w.addExtra(p, repeat(class(allRunes, jsonText), 0, -1), s)
 		}
-		names, err := w.extraNames(o, pats, subset, declared, ptr)
+		d, err := w.extraNames(o, pats, subset, declared, ptr)
 		if err != nil {
 			return err
 		}
-		for _, d := range names {
-			if d == nil {
-				continue
+		if words, few := d.finite(b, maxListNames); few {
+			for _, word := range words {
+				p.members = append(p.members, member{name: word, s: s})
 			}
-			if words, few := d.finite(b, maxListNames); few {
-				for _, word := range words {
-					p.members = append(p.members, member{name: word, s: s})
-				}
-				continue
-			}
-			if b.err != nil {
-				return b.err
-			}
-			if err := w.addExtra(p, &ir{kind: irAuto, enc: jsonText, dfa: d, max: -1}, s); err != nil {
-				return err
-			}
+			continue
+		}
+		if b.err != nil {
+			return b.err
+		}
+		name, err := w.part(fmt.Sprintf("names %p", d), func() (*ir, error) {
+			return &ir{kind: irAuto, enc: jsonText, dfa: d, max: -1}, nil
+		})
+		if err != nil {
+			return err
+		}
+		if err := w.addExtra(p, name, s); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -169,9 +172,27 @@ func (o *objSet) extraValue(pats []string, subset int) sset {
 	return s
 }
 
-// extraNames is the automata of these names; several where propertyNames is a
-// union, which then may overlap but say the same.
-func (w *schemaWriter) extraNames(o *objSet, pats []string, subset int, declared []string, ptr string) ([]*dfa, error) {
+// extraNames is the automaton of these names.
+func (w *schemaWriter) extraNames(o *objSet, pats []string, subset int, declared []string, ptr string) (*dfa, error) {
+	z := w.z
+	key := "names" + itoa(subset) + " " + o.names.key()
+	for _, list := range [][]string{declared, pats} {
+		key += itoa(len(list))
+		for _, s := range list {
+			key += " " + itoa(len(s)) + s
+		}
+	}
+	if d, ok := z.dfas[key]; ok {
+		return d, nil
+	}
+	d, err := w.makeNames(o, pats, subset, declared, ptr)
+	if err == nil {
+		z.dfas[key] = d
+	}
+	return d, err
+}
+
+func (w *schemaWriter) makeNames(o *objSet, pats []string, subset int, declared []string, ptr string) (*dfa, error) {
 	b, z := w.bd.g.b, w.z
 	base := anyText()
 	var err error
@@ -201,7 +222,7 @@ func (w *schemaWriter) extraNames(o *objSet, pats []string, subset int, declared
 		}
 	}
 	if len(o.names) == 0 {
-		return []*dfa{base}, nil
+		return base, nil
 	}
 	n, err := z.of(o.names)
 	if err != nil {
@@ -219,7 +240,7 @@ func (w *schemaWriter) extraNames(o *objSet, pats []string, subset int, declared
 			return nil, err
 		}
 	}
-	return []*dfa{union}, nil
+	return union, nil
 }
 
 // nameDFA is the automaton of s whole, length included.
