@@ -65,3 +65,58 @@ func benchPairs(b *testing.B, writers int) {
 	b.ReportMetric(float64(all[len(all)*99/100].Microseconds())/1000, "hold-p99-ms")
 	b.ReportMetric(float64(st.FileBytes)/float64(b.N), "B/pair")
 }
+
+// BenchmarkRead measures opening, checking and listing a ledger of 10 000
+// requests; sizes scale.
+func BenchmarkRead(b *testing.B) {
+	path := filepath.Join(b.TempDir(), "h.db")
+	s, err := Open(path, Options{BallastBytes: -1})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx := context.Background()
+	var wg sync.WaitGroup
+	for w := range 500 {
+		wg.Go(func() {
+			for i := range 20 {
+				id := fmt.Sprintf("req-%d-%d", w, i)
+				mustHold(b, s, hold(id, 10, Charge{"b", "total", 1 << 50}))
+				if _, err := s.Settle(id, used(9)); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	b.Run("check", func(b *testing.B) {
+		for b.Loop() {
+			checkOK(b, s)
+		}
+	})
+	b.Run("list", func(b *testing.B) {
+		for b.Loop() {
+			if p, err := s.List(ctx, Filter{Tenant: "nobody"}); err != nil || len(p.Rows) != 0 {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("show", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := s.Show(ctx, "req-7-7"); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	s.Close()
+	b.Run("open", func(b *testing.B) {
+		for b.Loop() {
+			s, err := Open(path, Options{BallastBytes: -1})
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.StopTimer()
+			s.Close()
+			b.StartTimer()
+		}
+	})
+}

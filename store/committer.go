@@ -17,6 +17,8 @@ import (
 const (
 	maxQueue = 4096 // operations waiting; more wait in their callers
 	maxGroup = 1024 // operations in one transaction
+
+	maxRetryAfter = time.Minute // between tries to leave the failed state
 )
 
 // opKind says what must be done with an operation whose commit failed.
@@ -186,6 +188,11 @@ func (s *Store) commit(group []*op) error {
 		}
 		return nil
 	}
+	return s.write(group)
+}
+
+// write is commit without looking whether the store has failed.
+func (s *Store) write(group []*op) error {
 	began := time.Now()
 	wrote, size := false, int64(0)
 	err := guard(func() error {
@@ -279,9 +286,13 @@ func (s *Store) faultAt(point string) error {
 
 // housekeeping runs once a second in the committer.
 func (s *Store) housekeeping() {
-	if e := s.failure.Load(); e != nil {
-		if noSpace(e) {
-			_ = s.reopen()
+	if s.failure.Load() != nil {
+		if time.Since(s.failedAt) >= s.retryAfter {
+			s.retryAfter = min(2*s.retryAfter, maxRetryAfter)
+			s.failedAt = time.Now()
+			if err := s.reopen(); err != nil {
+				s.log.Error("the database is still unusable", "error", err.Error(), "next_try", s.retryAfter.String())
+			}
 		}
 		return
 	}
@@ -321,6 +332,7 @@ func (s *Store) commitFailed(group []*op, err error) {
 	s.log.Error("a commit of the database failed", "error", err.Error(), "operations", len(group))
 	fail := &infer.Error{Code: infer.CodeUnavailable, Message: "the ledger cannot be written", Cause: cause}
 	s.failure.Store(fail)
+	s.failedAt, s.retryAfter = time.Now(), s.opts.retryAfter
 	for _, o := range group {
 		if o.err != nil {
 			continue // refused before anything was written
@@ -341,7 +353,8 @@ func (s *Store) commitFailed(group []*op, err error) {
 
 // Reopen leaves the failed state: it reads the file anew, learns which of the
 // operations in doubt were written, and completes or undoes them by request id.
-// It does nothing to a store that has not failed.
+// It does nothing to a store that has not failed. The store tries it by itself,
+// after a second at first and ever more rarely.
 func (s *Store) Reopen() error {
 	o := &op{kind: opControl, done: make(chan struct{})}
 	o.control = func() error {
@@ -358,7 +371,6 @@ func (s *Store) reopen() error {
 	if err := s.reload(); err != nil {
 		return &infer.Error{Code: infer.CodeUnavailable, Message: "the ledger cannot be read again", Cause: err}
 	}
-	s.failure.Store(nil)
 	var again []*op
 	for _, o := range s.doubt {
 		h := s.led.open[o.requestID]
@@ -371,14 +383,15 @@ func (s *Store) reopen() error {
 	}
 	for group := again; len(group) > 0; {
 		n := min(len(group), maxGroup)
-		if err := s.commit(group[:n]); err != nil {
+		if err := s.write(group[:n]); err != nil {
 			e := &infer.Error{Code: infer.CodeUnavailable, Message: "the ledger cannot be written", Cause: fmt.Errorf("%w: %w", ErrUnknownOutcome, err)}
 			s.failure.Store(e)
-			return e // what is in doubt stays so
+			return e // what is in doubt stays so, until the next try
 		}
 		group = group[n:]
 	}
 	s.settleDoubt()
+	s.failure.Store(nil)
 	s.log.Info("the database was opened again", "settled", len(again))
 	return nil
 }

@@ -115,7 +115,7 @@ func simulate(t *testing.T, seed uint64) {
 }
 
 func (m *sim) start() {
-	s, err := Open(m.path, Options{BallastBytes: -1, Now: func() time.Time { return m.clock },
+	s, err := Open(m.path, Options{BallastBytes: -1, retryAfter: time.Hour, Now: func() time.Time { return m.clock },
 		fault: func(point string) error {
 			if point == m.at {
 				m.at = ""

@@ -123,6 +123,37 @@ func TestEveryCrashPoint(t *testing.T) {
 	}
 }
 
+// TestFailedStoreHealsItself: after a failed commit the store comes back without
+// being asked, and a settle that was refused meanwhile has been done.
+func TestFailedStoreHealsItself(t *testing.T) {
+	bad := false
+	s := open(t, Options{retryAfter: time.Millisecond, fault: func(point string) error {
+		if bad {
+			bad = false
+			return syscall.EIO
+		}
+		return nil
+	}})
+	c := Charge{"b", "total", 100}
+	mustHold(t, s, hold("a", 10, c))
+	mustHold(t, s, hold("b", 10, c))
+	bad = true
+	_, err := s.Settle("a", used(4))
+	if wantCode(t, err, infer.CodeUnavailable); !errors.Is(err, ErrUnknownOutcome) {
+		t.Errorf("settle: %v", err)
+	}
+	_, err = s.Settle("b", used(5)) // while it has failed, or just after
+	if err != nil && infer.AsError(err).Code != infer.CodeUnavailable {
+		t.Errorf("settle: %v", err)
+	}
+	for began := time.Now(); s.Err() != nil; time.Sleep(10 * time.Millisecond) {
+		if time.Since(began) > 10*time.Second {
+			t.Fatalf("still failed: %v", s.Err())
+		}
+	}
+	wantBalance(t, s, "b", "total", 9, 0)
+}
+
 // crashAt runs a fixed little history and says whether the nth point was met.
 func crashAt(t *testing.T, n int, fault error) (met bool) {
 	count := 0

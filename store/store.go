@@ -38,6 +38,9 @@ type Options struct {
 	fault func(point string) error
 	// migrations replaces the package's own. For tests.
 	migrations []migration
+	// retryAfter is how long a failed store waits before it first tries to
+	// reopen itself; 0 means 1 s. For tests.
+	retryAfter time.Duration
 }
 
 // Recovery says what Open found left over from an earlier life.
@@ -77,7 +80,12 @@ type Store struct {
 	mu    sync.Mutex
 	led   ledger
 	stats Stats
-	doubt []*op // ends that could not be written, for Reopen; committer only
+	doubt []*op // ends that could not be written, for reopen; committer only
+
+	// When the store failed or last tried to recover, and how long it waits
+	// until the next try; committer only.
+	failedAt   time.Time
+	retryAfter time.Duration
 
 	failure  atomic.Pointer[infer.Error] // why no new work is taken
 	full     atomic.Bool                 // the disk is full; ends only
@@ -108,6 +116,9 @@ func Open(path string, o Options) (*Store, error) {
 	}
 	if o.BallastBytes == 0 {
 		o.BallastBytes = 16 << 20
+	}
+	if o.retryAfter == 0 {
+		o.retryAfter = time.Second
 	}
 	if o.migrations == nil {
 		o.migrations = migrations
