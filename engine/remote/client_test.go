@@ -126,7 +126,7 @@ func TestCancel(t *testing.T) {
 func TestSlowReader(t *testing.T) {
 	f := new(fake)
 	c := pair(t, f)
-	const n = 20000
+	const n = 5000
 	var slow outcome
 	reading := make(chan struct{})
 	var wg sync.WaitGroup
