@@ -6,6 +6,10 @@ import (
 	"hearth/kernels"
 )
 
+// keyTile is the number of keys that one step of the online softmax takes: the
+// tiles begin at multiples of it, wherever a query's window does.
+const keyTile = 64
+
 // runAttn turns heads and fills the cache, then attends. Keys and values of the
 // step must all be in the cache before, so there is a barrier between.
 func (d *Device) runAttn(th, index int, a *attnStage, rows int) {
@@ -79,8 +83,8 @@ func (d *Device) attend(th int, claims counter, a *attnStage) {
 }
 
 // attendTile: heads [h0, h0+n), all of one KV head, of rows [r0, r0+rows) of
-// span s. Blocks of keys are folded in ascending order, each with an online
-// softmax (Milakov and Gimelshein, arXiv 1805.02867); which blocks a row sees
+// span s. Tiles of keys are folded in ascending order, each with an online
+// softmax (Milakov and Gimelshein, arXiv 1805.02867); which tiles a row sees
 // depends on its position only.
 func (d *Device) attendTile(th int, a *attnStage, s *kernels.Span, r0, rows int32, h0, n int) {
 	t := tile{d: d, sc: &d.scratch[th], a: a.op.Attn, layer: &d.cache.layers[a.op.Layer], n: n, cols: n * int(rows)}
@@ -93,11 +97,10 @@ func (d *Device) attendTile(th int, a *attnStage, s *kernels.Span, r0, rows int3
 		t.sc.state[c].reset()
 	}
 	clear(t.sc.acc[:t.cols*t.layer.dim])
-	first, size := int(s.Context+r0), d.kv.BlockSize
-	kvHead := h0 / (t.a.Heads / t.a.KVHeads)
-	for b := t.from(first) / size; b*size < first+int(rows); b++ {
-		keys, vals := d.cache.head(a.op.Layer, int(s.Blocks[b]), kvHead)
-		t.block(keys, vals, b*size, first, int(rows))
+	first := int(s.Context + r0)
+	t.blocks, t.kvHead, t.index = s.Blocks, h0/(t.a.Heads/t.a.KVHeads), a.op.Layer
+	for base := t.from(first) / keyTile * keyTile; base < first+int(rows); base += keyTile {
+		t.keys(base, first, int(rows))
 	}
 	for r := range int(rows) {
 		out := d.regs[a.op.Dst].row(int(s.Row+r0) + r)[h0*dim : (h0+n)*dim]
@@ -114,11 +117,13 @@ func (d *Device) attendTile(th int, a *attnStage, s *kernels.Span, r0, rows int3
 
 // tile is the state of attendTile; column c is row c/n, head c%n.
 type tile struct {
-	d       *Device
-	sc      *scratch
-	a       *kernels.Attention
-	layer   *cacheLayer
-	n, cols int
+	d             *Device
+	sc            *scratch
+	a             *kernels.Attention
+	layer         *cacheLayer
+	n, cols       int
+	blocks        []int32 // of the span
+	index, kvHead int     // layer and KV head in the cache
 }
 
 // from is the first position that a query at pos sees.
@@ -129,13 +134,13 @@ func (t *tile) from(pos int) int {
 	return 0
 }
 
-// seen is the range of slots in the block at base that a query at pos sees.
+// seen is the range of keys in the tile at base that a query at pos sees.
 func (t *tile) seen(base, pos int) (lo, hi int) {
-	return max(0, t.from(pos)-base), min(t.d.kv.BlockSize, pos+1-base)
+	return max(0, t.from(pos)-base), min(keyTile, pos+1-base)
 }
 
-// block folds one block of keys and values into all columns that see it.
-func (t *tile) block(keys, vals []byte, base, first, rows int) {
+// keys folds the keys and values of one tile into all columns that see any.
+func (t *tile) keys(base, first, rows int) {
 	for r := 0; r < rows; {
 		lo, hi := t.seen(base, first+r)
 		end := r + 1
@@ -147,32 +152,42 @@ func (t *tile) block(keys, vals []byte, base, first, rows int) {
 			end++
 		}
 		if lo < hi {
-			t.fold(keys, vals, lo, hi, r*t.n, end*t.n)
+			t.fold(base, lo, hi, r*t.n, end*t.n)
 		}
 		r = end
 	}
 }
 
-// fold: columns [c0, c1) see slots [lo, hi) of the block.
-func (t *tile) fold(keys, vals []byte, lo, hi, c0, c1 int) {
+// fold: columns [c0, c1) see keys [lo, hi) of the tile at base.
+func (t *tile) fold(base, lo, hi, c0, c1 int) {
 	ks, dim, wide, size := t.d.ks, t.a.HeadDim, t.layer.dim, t.d.kv.BlockSize
-	scores, typ := t.sc.scores, t.d.kv.Type
-	stride := wide * panelRows * t.d.cache.size
+	c := &t.d.cache
+	stride := wide * panelRows * c.size
 	count := tiles(c1-c0, maxCols)
-	for i := range count {
-		c, end := share(c1-c0, i, count)
-		c, end = c+c0, end+c0
-		ks.fmat(typ, end-c, &scores[c*size], 4*size, &keys[0], stride, &t.sc.q[c*dim], 4*dim, dim, panels(hi))
-		for ; c < end; c++ {
-			t.sc.alpha[c] = t.soften(scores[c*size:(c+1)*size], lo, hi, &t.sc.state[c])
+	for b := lo / size; b*size < hi; b++ {
+		keys, _ := c.head(t.index, int(t.blocks[base/size+b]), t.kvHead)
+		n := panels(min(hi-b*size, size))
+		for i := range count {
+			from, to := share(c1-c0, i, count)
+			from += c0
+			ks.fmat(c.t, to+c0-from, &t.sc.scores[from*keyTile+b*size], 4*keyTile, &keys[0], stride, &t.sc.q[from*dim], 4*dim, dim, n)
 		}
 	}
-	vstride, skip := size*panelRows*t.d.cache.size, lo*panelRows*t.d.cache.size
-	for i := range count {
-		c, end := share(c1-c0, i, count)
-		c, end = c+c0, end+c0
-		ks.fmatAcc(typ, end-c, &t.sc.acc[c*wide], 4*wide, &vals[skip], vstride,
-			&scores[c*size+lo], 4*size, hi-lo, wide/panelRows, &t.sc.alpha[c])
+	for i := c0; i < c1; i++ {
+		t.sc.alpha[i] = t.soften(t.sc.scores[i*keyTile:(i+1)*keyTile], lo, hi, &t.sc.state[i])
+	}
+	alpha := t.sc.alpha
+	for b := lo / size; b*size < hi; b++ {
+		_, vals := c.head(t.index, int(t.blocks[base/size+b]), t.kvHead)
+		k0, k1 := max(lo, b*size), min(hi, (b+1)*size)
+		skip := (k0 - b*size) * panelRows * c.size
+		for i := range count {
+			from, to := share(c1-c0, i, count)
+			from += c0
+			ks.fmatAcc(c.t, to+c0-from, &t.sc.acc[from*wide], 4*wide, &vals[skip], size*panelRows*c.size,
+				&t.sc.scores[from*keyTile+k0], 4*keyTile, k1-k0, wide/panelRows, &alpha[from])
+		}
+		alpha = t.sc.ones
 	}
 }
 

@@ -112,7 +112,7 @@ type levels struct {
 	sc, mn [16]uint8  // by sub-block
 }
 
-// pack writes row r of a block. The block must have been zero.
+// pack writes row r of a block.
 func (s *panelSpec) pack(block []byte, r int, l *levels) {
 	binary.LittleEndian.PutUint16(block[2*r:], l.d)
 	if s.min {
@@ -133,20 +133,36 @@ func (s *panelSpec) pack(block []byte, r int, l *levels) {
 	}
 	for g := range s.values / 32 {
 		group := block[s.groupAt()+g*s.groupBytes():][:s.groupBytes()]
-		packGroup(group[:s.highBytes()], group[s.highBytes():], s, r, l.q[32*g:32*g+32])
+		var quads [8]uint32
+		for j := range quads {
+			quads[j] = binary.LittleEndian.Uint32(l.q[32*g+4*j:])
+		}
+		packBits(group[s.highBytes()+4*r:], s.low, 0, &quads)
+		if s.high > 0 {
+			packBits(group[4*r:], s.high, s.low, &quads)
+		}
 	}
 }
 
-func packGroup(high, low []byte, s *panelSpec, r int, q []uint8) {
-	mask := uint8(1<<s.low - 1)
-	for k, v := range q {
-		j, lane := k/4, 4*r+k%4
-		vec, shift := quadAt(s.low, j)
-		low[vec*vecBytes+lane] |= v & mask << shift
-		if s.high > 0 {
-			vec, shift = quadAt(s.high, j)
-			high[vec*vecBytes+lane] |= v >> s.low << shift
+// packBits writes bits [shift, shift+n) of the levels of eight quads of a row:
+// to is the row's lane in the first vector.
+func packBits(to []byte, n, shift int, quads *[8]uint32) {
+	const every = 0x01010101
+	mask := uint32(1<<n-1) * every
+	per := 8 / n // quads in a vector
+	for v := range n {
+		var w uint32
+		switch n {
+		case 8:
+			w = quads[v]
+		case 4: // quads v and v+4
+			w = quads[v]>>shift&mask | quads[v+4]>>shift&mask<<4
+		default:
+			for i := range per {
+				w |= quads[v*per+i] >> shift & mask << (i * n)
+			}
 		}
+		binary.LittleEndian.PutUint32(to[v*vecBytes:], w)
 	}
 }
 

@@ -24,16 +24,16 @@ type actRows struct {
 
 // scratch is what one thread owns.
 type scratch struct {
-	act      actRows
-	panel    []float32 // a dequantized panel (f32 mode)
-	expanded []byte    // two expanded panels
-	row      []float32 // a dequantized row
-	q        []float32 // (attnCols, dim)
-	scores   []float32 // (attnCols, block)
-	acc      []float32 // (attnCols, dim)
-	state    []softState
-	alpha    []float32
-	_        [64]byte
+	act         actRows
+	panel       []float32 // a dequantized panel (f32 mode)
+	expanded    []byte    // two expanded panels
+	row         []float32 // a dequantized row
+	q           []float32 // (attnCols, dim)
+	scores      []float32 // (attnCols, keyTile)
+	acc         []float32 // (attnCols, dim)
+	state       []softState
+	alpha, ones []float32 // (attnCols)
+	_           [64]byte
 }
 
 // ropeTable holds cos and sin by row of the step: (rows, dim/2) each.
@@ -162,9 +162,12 @@ func (d *Device) reserveScratch() {
 		}
 		s.q = make([]float32, attnCols*dim)
 		s.acc = make([]float32, attnCols*dim)
-		s.scores = make([]float32, attnCols*d.kv.BlockSize)
+		s.scores = make([]float32, attnCols*keyTile)
 		s.state = make([]softState, attnCols)
-		s.alpha = make([]float32, attnCols)
+		s.alpha, s.ones = make([]float32, attnCols), make([]float32, attnCols)
+		for i := range s.ones {
+			s.ones[i] = 1
+		}
 	}
 }
 

@@ -12,20 +12,30 @@ import (
 // Open makes a device without a program; a test fails if it cannot.
 type Open func(t testing.TB) kernels.Device
 
-// Against runs the case table on a device and on the reference. quantized says
-// that the device rounds the inputs of linear ops to 8 bits.
-func Against(t *testing.T, open Open, quantized bool) {
+// Candidate is a device to compare with the reference. Quantized says that it
+// rounds the inputs of quantized matrices to 8 bits.
+type Candidate struct {
+	Name      string
+	Open      Open
+	Quantized bool
+}
+
+// Against runs the case table on the reference and on all candidates.
+func Against(t *testing.T, candidates ...Candidate) {
 	for _, c := range Cases() {
-		t.Run(c.Name, func(t *testing.T) {
-			tol := c.Tol
-			if quantized && strings.HasPrefix(c.Name, "linear/") && c.Program.Tensors[1].Type.BlockValues() > 1 {
-				tol = c.TolQ8
-			}
-			got, want := Outputs(t, open(t), &c), Outputs(t, ref.New(), &c)
-			for s := range want {
-				compare(t, s, got[s], want[s], tol)
-			}
-		})
+		want := Outputs(t, ref.New(), &c)
+		for _, cand := range candidates {
+			t.Run(cand.Name+"/"+c.Name, func(t *testing.T) {
+				tol := c.Tol
+				if cand.Quantized && strings.HasPrefix(c.Name, "linear/") && c.Program.Tensors[1].Type.BlockValues() > 1 {
+					tol = c.TolQ8
+				}
+				got := Outputs(t, cand.Open(t), &c)
+				for s := range want {
+					compare(t, s, got[s], want[s], tol)
+				}
+			})
+		}
 	}
 }
 
