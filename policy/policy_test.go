@@ -475,3 +475,50 @@ func TestChargeKnownInvoice(t *testing.T) {
 		t.Errorf("charged %s, %v", NanoUSD(got), err)
 	}
 }
+
+// TestBudgetsUnderRace lets 32 callers spend against small caps of tenant and
+// key. No balance that anybody sees passes its cap, and the sums are those of
+// the rows.
+func TestBudgetsUnderRace(t *testing.T) {
+	w := newWorld(t, priced(TenantConfig{Name: "default", Budgets: []BudgetConfig{{store.Day, 3_000_000}, {store.Total, 4_000_000}}}))
+	ids := []*Identity{w.key(store.Key{}), w.key(store.Key{Budgets: []store.KeyBudget{{Period: store.Month, CapNano: 900_000}}})}
+	var spent atomic.Int64
+	var wg sync.WaitGroup
+	for c := range 32 {
+		wg.Go(func() {
+			for i := range 12 {
+				a, err := w.p.Admit(ids[c%2])
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				route, _ := w.p.Route(&a.ID, "tiny")
+				res, err := w.p.Reserve(context.Background(), a, ReserveRequest{RequestID: fmt.Sprint("c", c, "-", i), Model: "tiny", Route: route, PromptTokens: 10, MaxOutputTokens: 100})
+				if err == nil {
+					row, err := res.Settle(Outcome{Outcome: store.OutcomeComplete, Usage: infer.Usage{PromptTokens: 10, CompletionTokens: (c * i) % 100}})
+					if err != nil {
+						t.Error(err)
+					}
+					spent.Add(row.ChargeNano)
+				} else if infer.AsError(err).Code != infer.CodeQuota {
+					t.Error(err)
+				}
+				a.Release()
+				bs, err := w.p.Budgets()
+				if err != nil {
+					t.Error(err)
+				}
+				for _, b := range bs {
+					if b.SpentNano+b.HeldNano > b.CapNano {
+						t.Errorf("over the cap: %+v", b)
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	bs, _ := w.p.Budgets()
+	if bs[0].SpentNano != spent.Load() || bs[0].HeldNano != 0 || bs[0].SpentNano == 0 {
+		t.Errorf("%+v, the rows sum to %d", bs[0], spent.Load())
+	}
+}

@@ -18,7 +18,8 @@ const (
 	maxQueue = 4096 // operations waiting; more wait in their callers
 	maxGroup = 1024 // operations in one transaction
 
-	maxRetryAfter = time.Minute // between tries to leave the failed state
+	maxRetryAfter = time.Minute     // between tries to leave the failed state
+	retryHint     = 5 * time.Second // told to callers meanwhile
 )
 
 // opKind says what must be done with an operation whose commit failed.
@@ -330,7 +331,7 @@ func (s *Store) commitAlone(o *op) {
 func (s *Store) commitFailed(group []*op, err error) {
 	cause := fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
 	s.log.Error("a commit of the database failed", "error", err.Error(), "operations", len(group))
-	fail := &infer.Error{Code: infer.CodeUnavailable, Message: "the ledger cannot be written", Cause: cause}
+	fail := &infer.Error{Code: infer.CodeUnavailable, RetryAfter: retryHint, Message: "the ledger cannot be written", Cause: cause}
 	s.failure.Store(fail)
 	s.failedAt, s.retryAfter = time.Now(), s.opts.retryAfter
 	for _, o := range group {
@@ -384,7 +385,7 @@ func (s *Store) reopen() error {
 	for group := again; len(group) > 0; {
 		n := min(len(group), maxGroup)
 		if err := s.write(group[:n]); err != nil {
-			e := &infer.Error{Code: infer.CodeUnavailable, Message: "the ledger cannot be written", Cause: fmt.Errorf("%w: %w", ErrUnknownOutcome, err)}
+			e := &infer.Error{Code: infer.CodeUnavailable, RetryAfter: retryHint, Message: "the ledger cannot be written", Cause: fmt.Errorf("%w: %w", ErrUnknownOutcome, err)}
 			s.failure.Store(e)
 			return e // what is in doubt stays so, until the next try
 		}

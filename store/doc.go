@@ -39,7 +39,10 @@
 //
 // A commit that returns an error has an unknown outcome (bbolt may show the
 // change if the sync of its meta page failed). The store then refuses all work
-// until Reopen has read the file again and settled by request id what was left
-// in doubt. A disk that is full is the one fault that the store heals alone; see
-// Options.BallastBytes.
+// until it has read the file again and settled by request id what was left in
+// doubt: holds are undone, ends are done. It tries that by itself, ever more
+// rarely; Reopen makes it try now. A full disk is healed at once, by giving up
+// space that was set aside; see Options.BallastBytes.
+//
+// FORMAT.md describes the file.
 package store

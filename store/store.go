@@ -97,7 +97,7 @@ type Store struct {
 
 var (
 	errClosed = infer.Errorf(infer.CodeUnavailable, "the database is closed")
-	errFull   = infer.Errorf(infer.CodeUnavailable, "the disk of the database is full: no new paid work is taken")
+	errFull   = &infer.Error{Code: infer.CodeUnavailable, RetryAfter: retryHint, Message: "the disk of the database is full: no new paid work is taken"}
 )
 
 // Open opens the database at path, or creates it: under a temporary name,
