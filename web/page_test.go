@@ -39,7 +39,7 @@ func TestSignInAndOut(t *testing.T) {
 	cookie := c.Name + "=" + c.Value
 	// Signed in: figures, and the chat charged to the session.
 	a = b.do("GET", "/", "", "Authorization", "", "Cookie", cookie)
-	for _, part := range []string{"parrot", "40 used, 25 cached, of 100", "40.0 ms", "$1.23", "other", "1 h 30 min"} {
+	for _, part := range []string{"parrot", "40 used, 25 cached, of 100", "40.0 ms", "$1.2340", "other", "1 h 30 min"} {
 		if !strings.Contains(string(a.body), part) {
 			t.Errorf("the page lacks %q", part)
 		}

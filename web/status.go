@@ -189,6 +189,8 @@ func usd(nano int64) string {
 		return "$0"
 	case nano > -10_000_000 && nano < 10_000_000:
 		return "$" + strings.TrimRight(strconv.FormatFloat(f, 'f', 9, 64), "0")
+	case nano > -10_000_000_000 && nano < 10_000_000_000:
+		return "$" + strconv.FormatFloat(f, 'f', 4, 64)
 	}
 	return "$" + strconv.FormatFloat(f, 'f', 2, 64)
 }

@@ -31,7 +31,7 @@ const pct = (part, whole) => (whole > 0 ? Math.max(0, Math.min(100, Math.floor((
 export function usd(nano) {
   if (nano === 0) return "$0";
   if (Math.abs(nano) < 1e7) return "$" + (nano / 1e9).toFixed(9).replace(/0+$/, "");
-  return "$" + (nano / 1e9).toFixed(2);
+  return "$" + (nano / 1e9).toFixed(Math.abs(nano) < 1e10 ? 4 : 2);
 }
 
 export function ms(f) {

@@ -62,22 +62,40 @@ func TestPythonSDK(t *testing.T) {
 }
 
 func TestNodeSDK(t *testing.T) {
+	runNode(t, "openai_sdk.mjs", target(t))
+}
+
+// TestPage needs playwright-core and axe-core among the modules, and a Chromium
+// named by HEARTH_BROWSER. HEARTH_SHOTS names a folder for pictures.
+func TestPage(t *testing.T) {
+	if os.Getenv("HEARTH_BROWSER") == "" {
+		t.Skip("HEARTH_BROWSER is not set: the pages are not tested in a browser")
+	}
+	token := os.Getenv("HEARTH_SETUP_TOKEN")
+	if os.Getenv("HEARTH_BASE_URL") == "" {
+		token = webtest.Token
+	}
+	runNode(t, "page.mjs", append(target(t), "BROWSER="+os.Getenv("HEARTH_BROWSER"), "SHOTS="+os.Getenv("HEARTH_SHOTS"), "SETUP_TOKEN="+token))
+}
+
+// runNode runs a script beside the modules, since Node looks for them there.
+func runNode(t *testing.T, name string, env []string) {
+	t.Helper()
 	modules := os.Getenv("HEARTH_NODE_MODULES")
 	if modules == "" {
-		t.Skip("HEARTH_NODE_MODULES is not set: the Node SDK is not tested")
+		t.Skip("HEARTH_NODE_MODULES is not set: nothing is tested with Node")
 	}
-	// Node finds modules from the place of the script.
 	dir := t.TempDir()
-	script, err := os.ReadFile("openai_sdk.mjs")
+	script, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(dir, "openai_sdk.mjs")
+	file := filepath.Join(dir, name)
 	if err := os.WriteFile(file, script, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Symlink(modules, filepath.Join(dir, "node_modules")); err != nil {
 		t.Fatal(err)
 	}
-	run(t, target(t), "node", file)
+	run(t, env, "node", file)
 }
