@@ -16,7 +16,7 @@ func (d *Device) runAttn(th, index int, a *attnStage, rows int) {
 	kvHeads := a.op.Attn.KVHeads
 	from, to := share(rows*kvHeads, th, d.threads)
 	for u := from; u < to; u++ {
-		d.turnHead(a, u/kvHeads, u%kvHeads)
+		d.turnHead(th, a, u/kvHeads, u%kvHeads)
 	}
 	d.turn.wait()
 	d.attend(th, &d.claims[index&1], a)
@@ -24,7 +24,7 @@ func (d *Device) runAttn(th, index int, a *attnStage, rows int) {
 
 // turnHead runs the per-head ops on KV head g of row r and on the query heads
 // that share it, and stores key and value.
-func (d *Device) turnHead(a *attnStage, r, g int) {
+func (d *Device) turnHead(th int, a *attnStage, r, g int) {
 	at := a.op.Attn
 	dim, group := at.HeadDim, at.Heads/at.KVHeads
 	for i := range a.heads {
@@ -42,9 +42,16 @@ func (d *Device) turnHead(a *attnStage, r, g int) {
 		}
 	}
 	at0 := d.rowOf[r]
-	block := int(at0.span.Blocks[at0.pos/d.kv.BlockSize])
-	d.cache.put(a.op.Layer, block, g, at0.pos%d.kv.BlockSize,
-		d.regs[a.op.K].row(r)[g*dim:(g+1)*dim], d.regs[a.op.V].row(r)[g*dim:(g+1)*dim])
+	block, slot := int(at0.span.Blocks[at0.pos/d.kv.BlockSize]), at0.pos%d.kv.BlockSize
+	k, v := d.regs[a.op.K].row(r)[g*dim:(g+1)*dim], d.regs[a.op.V].row(r)[g*dim:(g+1)*dim]
+	if d.kv.Type == kernels.F32 {
+		d.cache.put32(a.op.Layer, block, g, slot, k, v)
+		return
+	}
+	k16, v16 := d.scratch[th].half[:dim], d.scratch[th].half[dim:2*dim]
+	d.ks.half(d.kv.Type, k16, k)
+	d.ks.half(d.kv.Type, v16, v)
+	d.cache.put16(a.op.Layer, block, g, slot, k16, v16)
 }
 
 // counter hands out units of work; results do not depend on who gets which.

@@ -331,5 +331,8 @@ func siluMulAVX2(dst *float32, a *float32, b *float32, vecs int)
 //go:noescape
 func geluMulAVX2(dst *float32, a *float32, b *float32, vecs int)
 
+//go:noescape
+func halfAVX2(dst *uint16, x *float32, vecs int)
+
 // pause tells the processor that a loop waits for memory to change.
 func pause()

@@ -24493,6 +24493,23 @@ DATA geluScale<>+30(SB)/1, $0xcc
 DATA geluScale<>+31(SB)/1, $0xbf
 GLOBL geluScale<>(SB), RODATA|NOPTR, $32
 
+// func halfAVX2(dst *uint16, x *float32, vecs int)
+// Requires: AVX, F16C
+TEXT ·halfAVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ vecs+16(FP), DX
+
+loop:
+	VMOVUPS   (CX), Y0
+	VCVTPS2PH $0x00, Y0, (AX)
+	ADDQ      $0x20, CX
+	ADDQ      $0x10, AX
+	DECQ      DX
+	JNZ       loop
+	VZEROUPPER
+	RET
+
 // func pause()
 TEXT ·pause(SB), NOSPLIT, $0
 	PAUSE

@@ -56,27 +56,27 @@ func (c *cache) head(layer, block, head int) (keys, vals []byte) {
 	return c.mem[l.keys+at:][:l.headBytes], c.mem[l.vals+at:][:l.headBytes]
 }
 
-// put stores the key and value of one head at slot of a block.
-func (c *cache) put(layer, block, head, slot int, k, v []float32) {
+// put32 and put16 store the key and value of one head at slot of a block, put16
+// already rounded to the type of the cache.
+func (c *cache) put32(layer, block, head, slot int, k, v []float32) {
 	keys, vals := c.head(layer, block, head)
-	dim := c.layers[layer].dim
-	kat := (slot/panelRows*dim*panelRows + slot%panelRows) * c.size
+	at := 4 * (slot/panelRows*c.layers[layer].dim*panelRows + slot%panelRows)
 	for i, x := range k {
-		c.store(keys, kat+i*panelRows*c.size, x)
+		binary.LittleEndian.PutUint32(keys[at+4*panelRows*i:], math.Float32bits(x))
 	}
 	for i, x := range v {
-		c.store(vals, ((i/panelRows*c.tokens+slot)*panelRows+i%panelRows)*c.size, x)
+		binary.LittleEndian.PutUint32(vals[4*((i/panelRows*c.tokens+slot)*panelRows+i%panelRows):], math.Float32bits(x))
 	}
 }
 
-func (c *cache) store(b []byte, at int, x float32) {
-	switch c.t {
-	case kernels.F16:
-		binary.LittleEndian.PutUint16(b[at:], kernels.ToF16(x))
-	case kernels.BF16:
-		binary.LittleEndian.PutUint16(b[at:], kernels.ToBF16(x))
-	default:
-		binary.LittleEndian.PutUint32(b[at:], math.Float32bits(x))
+func (c *cache) put16(layer, block, head, slot int, k, v []uint16) {
+	keys, vals := c.head(layer, block, head)
+	at := 2 * (slot/panelRows*c.layers[layer].dim*panelRows + slot%panelRows)
+	for i, x := range k {
+		binary.LittleEndian.PutUint16(keys[at+2*panelRows*i:], x)
+	}
+	for i, x := range v {
+		binary.LittleEndian.PutUint16(vals[2*((i/panelRows*c.tokens+slot)*panelRows+i%panelRows):], x)
 	}
 }
 

@@ -61,6 +61,9 @@ type kernelSet struct {
 	// multiplied by.
 	softmax func(s *float32, vecs, lo, hi int, scale float32, st *softState) float32
 
+	// half rounds x to F16 or BF16.
+	half func(t kernels.DType, dst []uint16, x []float32)
+
 	// sumSquares adds x² in eight lanes, then the lanes, then the rest.
 	sumSquares func(x []float32) float32
 	// scaleMul: dst = (a·f)·w. add: dst += a. siluMul, geluMul: dst = act(a)·b.

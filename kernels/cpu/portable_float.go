@@ -106,6 +106,19 @@ func portableSoftmax(s *float32, vecs, lo, hi int, scale float32, st *softState)
 	return alpha
 }
 
+func half(t kernels.DType, dst []uint16, x []float32) {
+	dst = dst[:len(x)]
+	if t == kernels.F16 {
+		for i, v := range x {
+			dst[i] = kernels.ToF16(v)
+		}
+		return
+	}
+	for i, v := range x {
+		dst[i] = kernels.ToBF16(v)
+	}
+}
+
 func sumSquares(x []float32) float32 {
 	var l [8]float32
 	n := len(x) &^ 7

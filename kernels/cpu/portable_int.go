@@ -19,6 +19,7 @@ var portable = kernelSet{
 	},
 	fmatAcc:    portableFmat,
 	softmax:    portableSoftmax,
+	half:       half,
 	sumSquares: sumSquares,
 	scaleMul:   scaleMul,
 	add:        add,

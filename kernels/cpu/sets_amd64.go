@@ -39,6 +39,7 @@ var avx2 = kernelSet{
 	softmax: func(s *float32, vecs, lo, hi int, scale float32, st *softState) float32 {
 		return softmaxAVX2(s, vecs, lo, hi, scale, (*float32)(unsafe.Pointer(st)))
 	},
+	half:       avx2Half,
 	sumSquares: avx2SumSquares,
 	scaleMul:   avx2ScaleMul,
 	add:        avx2Add,
@@ -100,6 +101,16 @@ var (
 )
 
 // The vector kernels do whole vectors; the portable twin does the rest.
+
+func avx2Half(t kernels.DType, dst []uint16, x []float32) {
+	n := 0
+	if t == kernels.F16 {
+		if n = len(x) &^ 7; n > 0 {
+			halfAVX2(&dst[0], &x[0], n/8)
+		}
+	}
+	half(t, dst[n:], x[n:])
+}
 
 func avx2SumSquares(x []float32) float32 {
 	n := len(x) &^ 7

@@ -32,6 +32,7 @@ type scratch struct {
 	scores      []float32 // (attnCols, keyTile)
 	acc         []float32 // (attnCols, dim)
 	state       []softState
+	half        []uint16  // a key and a value
 	alpha, ones []float32 // (attnCols)
 	_           [64]byte
 }
@@ -164,6 +165,7 @@ func (d *Device) reserveScratch() {
 		s.acc = make([]float32, attnCols*dim)
 		s.scores = make([]float32, attnCols*keyTile)
 		s.state = make([]softState, attnCols)
+		s.half = make([]uint16, 2*dim)
 		s.alpha, s.ones = make([]float32, attnCols), make([]float32, attnCols)
 		for i := range s.ones {
 			s.ones[i] = 1

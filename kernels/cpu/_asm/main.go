@@ -43,6 +43,7 @@ func main() {
 	addTo()
 	gated("siluMul", false)
 	gated("geluMul", true)
+	half()
 	pause()
 	Generate()
 }

@@ -236,6 +236,23 @@ func gated(name string, gelu bool) {
 	RET()
 }
 
+// half rounds to binary16, to nearest even.
+func half() {
+	TEXT("halfAVX2", NOSPLIT, "func(dst *uint16, x *float32, vecs int)")
+	Pragma("noescape")
+	dst, x, n := Load(Param("dst"), GP64()), Load(Param("x"), GP64()), Load(Param("vecs"), GP64())
+	Label("loop")
+	v := YMM()
+	VMOVUPS(Mem{Base: x}, v)
+	VCVTPS2PH(Imm(0), v, Mem{Base: dst})
+	ADDQ(bytes(32), x)
+	ADDQ(bytes(16), dst)
+	DECQ(n)
+	JNZ(LabelRef("loop"))
+	VZEROUPPER()
+	RET()
+}
+
 func pause() {
 	TEXT("pause", NOSPLIT, "func()")
 	Doc("pause tells the processor that a loop waits for memory to change.")
