@@ -11,7 +11,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -546,11 +545,7 @@ func TestShutdownEndsStatusStreams(t *testing.T) {
 
 // HTTP/2 over TLS serves streams too.
 func TestHTTP2(t *testing.T) {
-	pki := httptest.NewUnstartedServer(nil)
-	pki.StartTLS()
-	cert := pki.TLS.Certificates
-	pool := pki.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
-	pki.Close()
+	cert, pool := testCert()
 	b := start(t, web.Limits{}, &tls.Config{Certificates: cert})
 	tr := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, ServerName: "example.com"}, ForceAttemptHTTP2: true}
 	defer tr.CloseIdleConnections()
