@@ -264,7 +264,7 @@ func addCounters(a, b infer.Stats) infer.Stats {
 func (s *Supervisor) WaitReady(ctx context.Context) error {
 	for {
 		s.mu.Lock()
-		ready, openErr, changed := s.client != nil, s.openErr, s.changed
+		ready, openErr, changed := s.client != nil && s.client.Err() == nil, s.openErr, s.changed
 		s.mu.Unlock()
 		if ready {
 			return nil
@@ -287,12 +287,17 @@ func (s *Supervisor) WaitReady(ctx context.Context) error {
 func (s *Supervisor) current() (*Client, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	reason := s.reason
 	if s.client != nil {
-		return s.client, nil
+		err := s.client.Err()
+		if err == nil {
+			return s.client, nil
+		}
+		reason = err.Error() // watch is about to take note
 	}
 	e := infer.Errorf(infer.CodeUnavailable, "the engine is not ready")
 	e.RetryAfter = max(time.Until(s.retryAt), time.Second)
-	e.Cause = errors.New(s.reason)
+	e.Cause = errors.New(reason)
 	return nil, e
 }
 

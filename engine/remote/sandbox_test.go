@@ -1,0 +1,5 @@
+//go:build linux
+
+package remote
+
+func sandboxMain() int { return 0 }
