@@ -189,7 +189,7 @@ func (p *gbnfParser) sequence(nested bool) (*ir, error) {
 		if x == nil {
 			break
 		}
-		if x, err = p.repetition(x, at); err != nil {
+		if x, err = p.repetition(x, at, nested); err != nil {
 			return nil, err
 		}
 		parts = append(parts, x)
@@ -240,8 +240,9 @@ func (p *gbnfParser) element() (*ir, error) {
 	return ref(r.r), nil
 }
 
-func (p *gbnfParser) repetition(x *ir, at int) (*ir, error) {
-	for p.at < len(p.s) {
+// repetition reads the quantifiers after x, if any; blanks may come before them.
+func (p *gbnfParser) repetition(x *ir, at int, nested bool) (*ir, error) {
+	for p.space(nested); p.at < len(p.s); p.space(nested) {
 		lo, hi := 0, -1
 		switch p.s[p.at] {
 		case '*':

@@ -353,36 +353,3 @@ func (g *grammarIR) nullable(x *ir) bool {
 	}
 	return false
 }
-
-// spells reports whether every byte of s is a token of its own, so that s can
-// be written whatever the other tokens are. Control tokens are spelled whole.
-func (v *Vocab) spells(s string) bool {
-	if s != "" && s[0] == controlMark {
-		return true
-	}
-	for i := 0; i < len(s); i++ {
-		if !v.single[s[i]] {
-			return false
-		}
-	}
-	return true
-}
-
-// spellable narrows set to what single-byte tokens can write: everything where
-// they cover UTF-8, else the ASCII characters among them.
-func (v *Vocab) spellable(set runeSet, enc encoding) runeSet {
-	if v.whole {
-		return set
-	}
-	var rs []runeRange
-	for b := rune(0); b < 0x80; b++ {
-		form := string(b)
-		if enc != rawText {
-			form = jsonForm(b)
-		}
-		if v.spells(form) {
-			rs = append(rs, runeRange{b, b})
-		}
-	}
-	return set.intersect(newRuneSet(rs))
-}

@@ -25,7 +25,7 @@ func (c *Compiled) maskOf(s int32) *mask {
 // fewIDs is how many allowed tokens are kept as a list.
 const fewIDs = 128
 
-// walk runs all pieces of the vocabulary through the table, a subtree at a
+// walk runs the pieces of the vocabulary through the table, a subtree at a
 // time. Its work is bounded by counting, never by time, so that a state has the
 // same mask whenever it is asked for; what the bound leaves out are tokens that
 // begin with late bytes, and single bytes are always looked at.
@@ -36,7 +36,11 @@ func walk(t *table, s int32) (*mask, *table, int32) {
 	v := t.v
 	w := walker{t: t, path: make([]int32, 1, v.longer+16), bits: make([]uint32, MaskWords(v.size))}
 	w.path[0] = s
-	w.run()
+	if n := w.plain(); n > 0 {
+		w.run(&v.other)
+	} else {
+		w.run(&v.all)
+	}
 	if w.cut {
 		w.singles()
 	}
@@ -57,20 +61,107 @@ type walker struct {
 	t    *table
 	path []int32 // state by depth
 	bits []uint32
-	n    int
+	n    int // bits set, or more
 	work int
 	cut  bool
 }
 
-func (w *walker) run() {
-	v, class := w.t.v, &w.t.p.classOf
-	for i := int32(1); i < int32(len(v.label)); {
-		d := int(v.depth[i])
+// plain allows the plain tokens at once if the state takes any plain characters
+// alike, up to some number of them and no more. It returns that number; with 0
+// nothing has been allowed.
+func (w *walker) plain() int {
+	p := &w.t.v.plain
+	s, n := w.path[0], 0
+	for n+1 < len(p.upTo) {
+		next := w.t.plainNext(s)
+		if next == noPlain {
+			if w.t.takesPlain(s) {
+				return 0
+			}
+			break
+		}
+		if n++; next == s {
+			n = len(p.upTo) - 1
+		}
+		s = next
+	}
+	if n > 0 && n+1 == len(p.upTo) {
+		copy(w.bits, p.bits)
+		w.n = len(p.ids)
+	} else if n > 0 {
+		for _, id := range p.ids[:p.upTo[n]] {
+			w.allow(id)
+		}
+	}
+	return n
+}
+
+// takesPlain reports whether some plain character may begin at s.
+func (t *table) takesPlain(s int32) bool {
+	for _, sq := range utf8Seqs(nil, t.v.plain.runes, 0) {
+		for b := int(sq.r[0].lo); b <= int(sq.r[0].hi); b++ {
+			if t.step(s, t.p.classOf[b]) != deadSet {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// plainNext is the state after one plain character, if it is the same for all
+// of them, else noPlain.
+func (t *table) plainNext(s int32) int32 {
+	if n := t.sets[s].plain; n != unknown {
+		return n
+	}
+	next := unknown
+	for _, sq := range utf8Seqs(nil, t.v.plain.runes, 0) {
+		next = t.converge(s, sq.r, next)
+		if next == noPlain {
+			break
+		}
+	}
+	if next == unknown || next == deadSet {
+		next = noPlain
+	}
+	t.sets[s].plain = next
+	return next
+}
+
+// converge follows all texts of r from s; they must all lead to want, which is
+// found out if it is unknown.
+func (t *table) converge(s int32, r []byteRange, want int32) int32 {
+	if len(r) == 0 {
+		if want == unknown || want == s {
+			return s
+		}
+		return noPlain
+	}
+	for b := int(r[0].lo); b <= int(r[0].hi); {
+		k := t.p.classOf[b]
+		to := t.step(s, k)
+		if to == deadSet {
+			return noPlain
+		}
+		if want = t.converge(to, r[1:], want); want == noPlain {
+			return noPlain
+		}
+		for b <= int(r[0].hi) && t.p.classOf[b] == k {
+			b++
+		}
+	}
+	return want
+}
+
+func (w *walker) run(tr *trie) {
+	class := &w.t.p.classOf
+	for i := int32(1); i < int32(len(tr.label)); {
+		d := int(tr.depth[i])
 		from := w.path[d-1]
-		k := class[v.label[i]]
+		k := class[tr.label[i]]
 		to := unknown
-		if tr := w.t.sets[from].trans; tr != nil {
-			to = tr[k]
+		if trans := w.t.sets[from].trans; trans != nil {
+			to = trans[k]
 		}
 		if to == unknown {
 			if w.t.full() {
@@ -85,7 +176,7 @@ func (w *walker) run() {
 			return
 		}
 		if to == deadSet {
-			i = v.skip[i]
+			i = tr.skip[i]
 			continue
 		}
 		if d < len(w.path) {
@@ -93,27 +184,26 @@ func (w *walker) run() {
 		} else {
 			w.path = append(w.path, to)
 		}
-		w.allow(i)
+		for _, id := range tr.ids[tr.first[i]:tr.first[i+1]] {
+			w.allow(id)
+		}
 		i++
 	}
 }
 
-func (w *walker) allow(node int32) {
-	v := w.t.v
-	for _, id := range v.ids[v.first[node]:v.first[node+1]] {
-		if word, bit := id>>5, uint32(1)<<(id&31); w.bits[word]&bit == 0 {
-			w.bits[word] |= bit
-			w.n++
-		}
-	}
+func (w *walker) allow(id int32) {
+	w.bits[id>>5] |= 1 << (id & 31)
+	w.n++
 }
 
 // singles adds the tokens of one byte, which every state can be completed with.
 func (w *walker) singles() {
-	v := w.t.v
-	for i := int32(1); i < int32(len(v.label)); i = v.skip[i] {
-		if w.t.step(w.path[0], w.t.p.classOf[v.label[i]]) != deadSet {
-			w.allow(i)
+	tr := &w.t.v.all
+	for i := int32(1); i < int32(len(tr.label)); i = tr.skip[i] {
+		if w.t.step(w.path[0], w.t.p.classOf[tr.label[i]]) != deadSet {
+			for _, id := range tr.ids[tr.first[i]:tr.first[i+1]] {
+				w.allow(id)
+			}
 		}
 	}
 }

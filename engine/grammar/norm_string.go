@@ -197,7 +197,7 @@ func (z *normalizer) strDFA(s *strSet) (*dfa, error) {
 			err = c.wrapIf(err)
 		}
 	}
-	if err == nil && d != nil && !g.v.whole {
+	if err == nil && d != nil && !g.v.spellsAll() {
 		d, err = d.restrict(g.b, g.v.spellable(allRunes, jsonText))
 	}
 	if err != nil {

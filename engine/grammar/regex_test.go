@@ -71,7 +71,7 @@ func FuzzRegex(f *testing.F) {
 	}
 	f.Add(strings.Repeat("(", 70))
 	f.Add(`((a{1,200}b{1,200}){1,200}c){1,200}`)
-	comp := NewCompiler(sharedVocab, Options{StateBytes: 1 << 20, CacheEntries: 1})
+	comp := NewCompiler(sharedVocab, Options{StateBytes: 1 << 20, CacheEntries: 1, Deadline: time.Minute})
 	f.Fuzz(func(t *testing.T, p string) {
 		c, err := comp.Compile(context.Background(), FromRegex(p))
 		if err != nil {

@@ -216,7 +216,7 @@ func (w *schemaWriter) makeNames(o *objSet, pats []string, subset int, declared 
 			return nil, nil
 		}
 	}
-	if !w.bd.g.v.whole {
+	if !w.bd.g.v.spellsAll() {
 		if base, err = base.restrict(b, w.bd.g.v.spellable(allRunes, jsonText)); err != nil || base == nil {
 			return nil, err
 		}

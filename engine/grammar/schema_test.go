@@ -196,7 +196,7 @@ func FuzzSchema(f *testing.F) {
 		f.Add(sc.schema)
 	}
 	f.Add(`{"enum":[1,1.0,"a",{"a":[{}]}]}`)
-	comp := NewCompiler(sharedVocab, Options{StateBytes: 1 << 20, CacheEntries: 1})
+	comp := NewCompiler(sharedVocab, Options{StateBytes: 1 << 20, CacheEntries: 1, Deadline: time.Minute})
 	f.Fuzz(func(t *testing.T, s string) {
 		c, err := comp.Compile(context.Background(), FromSchema(json.RawMessage(s), SchemaOptions{}))
 		if err != nil {

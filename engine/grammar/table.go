@@ -12,6 +12,7 @@ type set struct {
 	configs []config
 	trans   []int32 // by byte class: the set after it, or unknown; nil until asked for
 	alike   int32   // the set with clamped counters that has the same mask, or unknown
+	plain   int32   // the set after any one plain character, noPlain, or unknown
 	accept  bool    // the text may end here
 	mask    *mask
 }
@@ -19,6 +20,7 @@ type set struct {
 const (
 	deadSet = int32(0) // no configs
 	unknown = int32(-1)
+	noPlain = int32(-2)
 )
 
 // table holds the sets that have occurred, with their transitions. It is
@@ -72,7 +74,7 @@ func (t *table) intern(cs []config) int32 {
 		}
 	}
 	id := int32(len(t.sets))
-	s := set{configs: t.keep(cs), alike: unknown}
+	s := set{configs: t.keep(cs), alike: unknown, plain: unknown}
 	for _, c := range cs {
 		if c.pc == t.p.ends {
 			s.accept = true

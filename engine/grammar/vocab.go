@@ -2,30 +2,48 @@ package grammar
 
 import (
 	"bytes"
+	"slices"
 	"sort"
 	"strconv"
+	"unicode/utf8"
 )
 
-// Vocab is a tokenizer's pieces as a trie. It is immutable and shared by all
+// Vocab is a tokenizer's pieces as tries. It is immutable and shared by all
 // grammars of a model.
-//
-// Nodes are in preorder, so a walk is one pass over the arrays and leaving out
-// a subtree is one jump.
 type Vocab struct {
 	size   int
 	pieces [][]byte // what Accept feeds; control tokens have their private spelling
 	ends   []int32  // ascending
 	isEnd  []uint32
-
-	label  []byte   // byte on the edge into the node; node 0 is the root
-	depth  []uint16 // bytes from the root
-	skip   []int32  // first node after the subtree
-	first  []int32  // tokens of node i are ids[first[i]:first[i+1]]
-	ids    []int32
 	longer int // bytes of the longest ordinary piece
 
+	all   trie
+	plain plainTokens
+	other trie // all but the plain tokens
+
 	single [256]bool // bytes that are a token of their own
-	whole  bool      // all bytes that UTF-8 uses are in single
+	// What can be written whatever the other tokens are, since every byte of it
+	// is a token: in the text itself, and inside a JSON string.
+	rawRunes, jsonRunes runeSet
+}
+
+// trie holds pieces. Nodes are in preorder, so a walk is one pass over the
+// arrays and leaving out a subtree is one jump.
+type trie struct {
+	label []byte   // byte on the edge into the node; node 0 is the root
+	depth []uint16 // bytes from the root
+	skip  []int32  // first node after the subtree
+	first []int32  // tokens of node i are ids[first[i]:first[i+1]]
+	ids   []int32
+}
+
+// plainTokens are those that consist of whole characters which a JSON string
+// holds as they are. In most states inside a string they are allowed together.
+type plainTokens struct {
+	ids   []int32 // by number of characters
+	upTo  []int32 // ids[:upTo[n]] have up to n characters
+	bits  []uint32
+	runes runeSet // the characters
 }
 
 // controlMark begins the private spelling of a control token. The byte occurs
@@ -76,40 +94,126 @@ func NewVocab(pieces [][]byte, isControl func(int32) bool, endIDs []int32) *Voca
 	sort.SliceStable(order, func(i, j int) bool {
 		return bytes.Compare(v.pieces[order[i]], v.pieces[order[j]]) < 0
 	})
-	v.build(order)
-	v.whole = true
-	for b := 0; b < 256; b++ {
-		if usedByUTF8(byte(b)) && !v.single[b] {
-			v.whole = false
-		}
-	}
+	v.all = newTrie(order, v.pieces)
+	v.spellings()
+	v.split(order)
 	return v
 }
 
-func usedByUTF8(b byte) bool { return b < 0xC0 || b >= 0xC2 && b <= 0xF4 }
-
 func (v *Vocab) end(id int32) bool { return v.isEnd[id>>5]&(1<<(id&31)) != 0 }
 
-// build lays the sorted pieces out as a trie in preorder.
-func (v *Vocab) build(order []int32) {
+// spellings finds the code points that single-byte tokens can write.
+func (v *Vocab) spellings() {
+	missing := false
+	for b := 0; b < 0xF5; b++ {
+		missing = missing || !v.single[b] && b != 0xC0 && b != 0xC1
+	}
+	v.rawRunes, v.jsonRunes = allRunes, allRunes
+	if !missing {
+		return
+	}
+	var raw, quoted []runeRange
+	for r := rune(0); r <= utf8.MaxRune; r++ {
+		if !utf8.ValidRune(r) || !v.spells(string(r)) && r >= 0x80 {
+			continue
+		}
+		if v.spells(string(r)) {
+			raw = append(raw, runeRange{r, r})
+		}
+		if r >= 0x80 || v.spells(jsonForm(r)) {
+			quoted = append(quoted, runeRange{r, r})
+		}
+	}
+	v.rawRunes, v.jsonRunes = newRuneSet(raw), newRuneSet(quoted)
+}
+
+// spells reports whether every byte of s is a token of its own. Control tokens
+// are spelled whole.
+func (v *Vocab) spells(s string) bool {
+	if s != "" && s[0] == controlMark {
+		return true
+	}
+	for i := 0; i < len(s); i++ {
+		if !v.single[s[i]] {
+			return false
+		}
+	}
+	return true
+}
+
+// spellsAll reports whether every string can be written in JSON.
+func (v *Vocab) spellsAll() bool { return slices.Equal(v.jsonRunes, allRunes) }
+
+// spellable narrows set to what can be written in an encoding.
+func (v *Vocab) spellable(set runeSet, enc encoding) runeSet {
+	if enc == rawText {
+		return set.intersect(v.rawRunes)
+	}
+	return set.intersect(v.jsonRunes)
+}
+
+// split sets the plain tokens apart.
+func (v *Vocab) split(order []int32) {
+	v.plain.runes = v.jsonRunes.intersect(jsonPlain)
+	v.plain.bits = make([]uint32, MaskWords(v.size))
+	var rest []int32
+	counts := map[int32]int{}
+	most := 0
+	for _, id := range order {
+		n := v.plain.count(v.pieces[id])
+		if n == 0 {
+			rest = append(rest, id)
+			continue
+		}
+		counts[id] = n
+		most = max(most, n)
+		v.plain.ids = append(v.plain.ids, id)
+		v.plain.bits[id>>5] |= 1 << (id & 31)
+	}
+	sort.SliceStable(v.plain.ids, func(i, j int) bool { return counts[v.plain.ids[i]] < counts[v.plain.ids[j]] })
+	v.plain.upTo = make([]int32, most+1)
+	for i, id := range v.plain.ids {
+		v.plain.upTo[counts[id]] = int32(i + 1)
+	}
+	for n := 1; n <= most; n++ {
+		v.plain.upTo[n] = max(v.plain.upTo[n], v.plain.upTo[n-1])
+	}
+	v.other = newTrie(rest, v.pieces)
+}
+
+// count is the number of characters of a plain piece, 0 for any other.
+func (p *plainTokens) count(piece []byte) int {
+	n := 0
+	for rest := piece; len(rest) > 0; n++ {
+		r, size := utf8.DecodeRune(rest)
+		if r == utf8.RuneError && size <= 1 || !p.runes.has(r) {
+			return 0
+		}
+		rest = rest[size:]
+	}
+	return n
+}
+
+// newTrie lays pieces, given in their order, out in preorder.
+func newTrie(order []int32, pieces [][]byte) (t trie) {
 	var open []int32 // nodes from the root to the last one
 	add := func(label byte) {
-		v.label = append(v.label, label)
-		v.depth = append(v.depth, uint16(len(open)))
-		v.skip = append(v.skip, 0)
-		v.first = append(v.first, int32(len(v.ids)))
-		open = append(open, int32(len(v.label)-1))
+		t.label = append(t.label, label)
+		t.depth = append(t.depth, uint16(len(open)))
+		t.skip = append(t.skip, 0)
+		t.first = append(t.first, int32(len(t.ids)))
+		open = append(open, int32(len(t.label)-1))
 	}
 	closeTo := func(n int) {
 		for len(open) > n {
-			v.skip[open[len(open)-1]] = int32(len(v.label))
+			t.skip[open[len(open)-1]] = int32(len(t.label))
 			open = open[:len(open)-1]
 		}
 	}
 	add(0)
 	var last []byte
 	for _, id := range order {
-		p := v.pieces[id]
+		p := pieces[id]
 		common := 0
 		for common < len(p) && common < len(last) && p[common] == last[common] {
 			common++
@@ -118,11 +222,12 @@ func (v *Vocab) build(order []int32) {
 		for _, b := range p[common:] {
 			add(b)
 		}
-		v.ids = append(v.ids, id)
+		t.ids = append(t.ids, id)
 		last = p
 	}
 	closeTo(0)
-	v.first = append(v.first, int32(len(v.ids)))
+	t.first = append(t.first, int32(len(t.ids)))
+	return t
 }
 
 // Size is the number of token ids.

@@ -34,7 +34,7 @@ func testVocab(seed uint64) *Vocab {
 var sharedVocab = testVocab(1)
 
 func testCompiler(v *Vocab) *Compiler {
-	return NewCompiler(v, Options{Deadline: 20 * time.Second, StateBytes: 2 << 20})
+	return NewCompiler(v, Options{Deadline: 10 * time.Minute, StateBytes: 2 << 20})
 }
 
 func mustCompile(t testing.TB, e Expr) *Compiled {
@@ -274,7 +274,7 @@ func TestMatcherStates(t *testing.T) {
 
 // TestSmallTable forces the table to be renewed all the time.
 func TestSmallTable(t *testing.T) {
-	comp := NewCompiler(sharedVocab, Options{StateBytes: 1, Deadline: 10 * time.Second})
+	comp := NewCompiler(sharedVocab, Options{StateBytes: 1, Deadline: time.Minute})
 	c, err := comp.Compile(context.Background(), FromGBNF(`root ::= "(" root ")" | [a-z]{1,300} | "1" root "2"`))
 	if err != nil {
 		t.Fatal(err)
