@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -29,7 +30,7 @@ func newWorld(t *testing.T, c Config, local ...string) *world {
 	t.Helper()
 	w := &world{t: t, clock: time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)}
 	var err error
-	w.s, err = store.Open(filepath.Join(t.TempDir(), "h.db"), store.Options{BallastBytes: -1, Now: func() time.Time { return w.clock }})
+	w.s, err = store.Open(filepath.Join(tempDir(t), "h.db"), store.Options{BallastBytes: -1, Now: func() time.Time { return w.clock }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,6 +50,17 @@ func newWorld(t *testing.T, c Config, local ...string) *world {
 		t.Fatal(err)
 	}
 	return w
+}
+
+// tempDir is a folder in memory where there is one: the tests make many commits
+// and ask nothing of the disk.
+func tempDir(t *testing.T) string {
+	dir, err := os.MkdirTemp("/dev/shm", "hearth-policy-test-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
 }
 
 func (w *world) pass(d time.Duration) {

@@ -23,7 +23,7 @@ func TestCompactWhileServing(t *testing.T) {
 	var mu sync.Mutex
 	clock := time.Unix(1_000_000, 0)
 	now := func() time.Time { mu.Lock(); defer mu.Unlock(); return clock }
-	path := filepath.Join(t.TempDir(), "h.db")
+	path := filepath.Join(tempDir(t), "h.db")
 	s := openAt(t, path, Options{Now: now})
 	c := Charge{"b", "total", 1 << 50}
 	var wg sync.WaitGroup
@@ -137,7 +137,7 @@ func TestCompactWhileServing(t *testing.T) {
 
 // TestRebuild loses everything that is derived, and gets it back.
 func TestRebuild(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "h.db")
+	path := filepath.Join(tempDir(t), "h.db")
 	s := openAt(t, path, Options{})
 	ledgerOf(t, s)
 	before := everything(t, s)

@@ -23,7 +23,7 @@ var flips = flag.Int("flips", 100, "bit flips that TestBitFlips makes")
 // refused: an error, or a fault of Check that names what is damaged, but never
 // a different balance or row.
 func TestBitFlips(t *testing.T) {
-	dir := t.TempDir()
+	dir := tempDir(t)
 	path := filepath.Join(dir, "h.db")
 	s, err := Open(path, Options{BallastBytes: -1})
 	if err != nil {
@@ -179,7 +179,7 @@ func TestCheckFindsForgery(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := Open(filepath.Join(t.TempDir(), "h.db"), Options{BallastBytes: -1})
+			s, err := Open(filepath.Join(tempDir(t), "h.db"), Options{BallastBytes: -1})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -211,7 +211,7 @@ func tamper(t *testing.T, s *Store, f func(tx *bolt.Tx) error) {
 }
 
 func TestTruncatedFileIsRefused(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "h.db")
+	path := filepath.Join(tempDir(t), "h.db")
 	s := openAt(t, path, Options{})
 	for i := range 200 {
 		mustHold(t, s, hold(fmt.Sprint("r", i), 1))
@@ -235,7 +235,7 @@ func TestTruncatedFileIsRefused(t *testing.T) {
 
 // TestForeignFiles opens things that are no database of ours.
 func TestForeignFiles(t *testing.T) {
-	dir := t.TempDir()
+	dir := tempDir(t)
 	text := filepath.Join(dir, "text")
 	os.WriteFile(text, bytes.Repeat([]byte("not a database "), 10_000), 0o600)
 	other := filepath.Join(dir, "other")
@@ -254,7 +254,7 @@ func TestForeignFiles(t *testing.T) {
 
 // TestUnfinishedCreation leaves what a power cut during the first start does.
 func TestUnfinishedCreation(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "h.db")
+	path := filepath.Join(tempDir(t), "h.db")
 	os.WriteFile(path+".new", []byte("half a database"), 0o600)
 	s := openAt(t, path, Options{})
 	if !s.Recovery().Created {

@@ -14,7 +14,7 @@ import (
 func TestKeys(t *testing.T) {
 	ctx := context.Background()
 	clock := time.Date(2026, 11, 29, 10, 0, 30, 0, time.UTC)
-	path := filepath.Join(t.TempDir(), "h.db")
+	path := filepath.Join(tempDir(t), "h.db")
 	s := openAt(t, path, Options{Now: func() time.Time { return clock }})
 	k, err := s.CreateKey(ctx, Key{Tenant: "acme", Name: "ci", Expires: clock.Add(time.Hour), Models: []string{"m*"},
 		Limits: Limits{Concurrency: 2}, Budgets: []KeyBudget{{Month, 5}}})

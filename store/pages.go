@@ -99,6 +99,9 @@ type pageWalk struct {
 	pageSize uint64
 	pages    uint64 // one past the last page in use
 	seen     []uint64
+	// One page and its keys for each depth of the walk, used again and again.
+	bufs [maxTreeDepth + 2][]byte
+	keys [maxTreeDepth + 2][][]byte
 }
 
 func newPageWalk(f io.ReaderAt, pageSize, pages uint64) *pageWalk {
@@ -123,12 +126,15 @@ func (w *pageWalk) tree(id uint64, low, high []byte, depth int) error {
 	if id < 2 || id >= w.pages {
 		return fmt.Errorf("page %d is named, want 2 to %d", id, w.pages-1)
 	}
-	var head [pageHeaderSize]byte
-	if _, err := w.f.ReadAt(head[:], int64(id*w.pageSize)); err != nil {
+	if w.bufs[depth] == nil {
+		w.bufs[depth] = make([]byte, w.pageSize)
+	}
+	page := w.bufs[depth]
+	if _, err := w.f.ReadAt(page, int64(id*w.pageSize)); err != nil {
 		return fmt.Errorf("cannot read page %d: %w", id, err)
 	}
-	overflow := uint64(order.Uint32(head[12:]))
-	if got := order.Uint64(head[:]); got != id || overflow >= w.pages-id || (overflow+1)*w.pageSize > maxPageBytes {
+	overflow := uint64(order.Uint32(page[12:]))
+	if got := order.Uint64(page); got != id || overflow >= w.pages-id || (overflow+1)*w.pageSize > maxPageBytes {
 		return fmt.Errorf("page %d calls itself %d, with %d more", id, got, overflow)
 	}
 	for i := id; i <= id+overflow; i++ {
@@ -136,9 +142,11 @@ func (w *pageWalk) tree(id uint64, low, high []byte, depth int) error {
 			return err
 		}
 	}
-	page := make([]byte, (overflow+1)*w.pageSize)
-	if _, err := w.f.ReadAt(page, int64(id*w.pageSize)); err != nil {
-		return fmt.Errorf("cannot read page %d: %w", id, err)
+	if overflow > 0 {
+		page = make([]byte, (overflow+1)*w.pageSize)
+		if _, err := w.f.ReadAt(page, int64(id*w.pageSize)); err != nil {
+			return fmt.Errorf("cannot read page %d: %w", id, err)
+		}
 	}
 	return w.page(id, page, low, high, depth, false)
 }
@@ -153,7 +161,10 @@ func (w *pageWalk) page(id uint64, page, low, high []byte, depth int, inPlace bo
 	if pageHeaderSize+count*elementSize > len(page) {
 		return fmt.Errorf("page %d has %d elements, more than it has room for", id, count)
 	}
-	keys := make([][]byte, count)
+	if cap(w.keys[depth]) < count {
+		w.keys[depth] = make([][]byte, count)
+	}
+	keys := w.keys[depth][:count]
 	for i := range keys {
 		e := page[pageHeaderSize+i*elementSize:]
 		sizes := [3]uint64{uint64(order.Uint32(e)), uint64(order.Uint32(e[4:])), 0} // position, key, value

@@ -134,7 +134,7 @@ func TestBackup(t *testing.T) {
 			}
 		}
 	}()
-	path := filepath.Join(t.TempDir(), "copy.db")
+	path := filepath.Join(tempDir(t), "copy.db")
 	f, err := os.Create(path)
 	if err != nil {
 		t.Fatal(err)
@@ -153,7 +153,7 @@ func TestBackup(t *testing.T) {
 }
 
 func TestMigration(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "h.db")
+	path := filepath.Join(tempDir(t), "h.db")
 	s := openAt(t, path, Options{})
 	ledgerOf(t, s)
 	s.Close()

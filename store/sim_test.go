@@ -99,7 +99,7 @@ func TestSimulation(t *testing.T) {
 }
 
 func simulate(t *testing.T, seed uint64) {
-	m := &sim{t: t, r: rand.New(rand.NewPCG(seed, 1)), path: filepath.Join(t.TempDir(), "h.db"),
+	m := &sim{t: t, r: rand.New(rand.NewPCG(seed, 1)), path: filepath.Join(tempDir(t), "h.db"),
 		m:     model{map[string]int64{}, map[string]int64{}, map[string]modelHold{}, nil, map[string]int64{}},
 		clock: time.Date(2026, 3, 28, 22, 0, 0, 0, time.UTC)}
 	m.start()

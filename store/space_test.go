@@ -17,7 +17,7 @@ import (
 // running request still settles, reading goes on, and when space returns so
 // does service, without a restart.
 func TestDiskFull(t *testing.T) {
-	dir := t.TempDir()
+	dir := tempDir(t)
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=12m"); err != nil {
 		t.Skipf("NOT TESTED: a full disk needs the right to mount a tmpfs: %v", err)
 	}
@@ -157,7 +157,7 @@ func TestFailedStoreHealsItself(t *testing.T) {
 // crashAt runs a fixed little history and says whether the nth point was met.
 func crashAt(t *testing.T, n int, fault error) (met bool) {
 	count := 0
-	s, err := Open(filepath.Join(t.TempDir(), "h.db"), Options{BallastBytes: -1, fault: func(string) error {
+	s, err := Open(filepath.Join(tempDir(t), "h.db"), Options{BallastBytes: -1, fault: func(string) error {
 		if count++; count == n {
 			met = true
 			return fault

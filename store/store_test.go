@@ -17,7 +17,7 @@ import (
 // of what it left is walked.
 func open(t testing.TB, o Options) *Store {
 	t.Helper()
-	return openAt(t, filepath.Join(t.TempDir(), "hearth.db"), o)
+	return openAt(t, filepath.Join(tempDir(t), "hearth.db"), o)
 }
 
 func openAt(t testing.TB, path string, o Options) *Store {
@@ -157,7 +157,7 @@ func TestOverdraftIsExplicit(t *testing.T) {
 }
 
 func TestOrphansAreSettledInFull(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "h.db")
+	path := filepath.Join(tempDir(t), "h.db")
 	s := openAt(t, path, Options{})
 	mustHold(t, s, hold("a", 50, Charge{"b", "2026-01", 100}))
 	mustHold(t, s, hold("free", 0))
@@ -248,7 +248,7 @@ func TestRefusedBeforeAnythingIsWritten(t *testing.T) {
 }
 
 func TestOneProcessOnly(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "h.db")
+	path := filepath.Join(tempDir(t), "h.db")
 	openAt(t, path, Options{})
 	_, err := Open(path, Options{LockTimeout: time.Millisecond})
 	if err == nil || !strings.Contains(err.Error(), fmt.Sprint("pid ", os.Getpid())) {
@@ -257,7 +257,7 @@ func TestOneProcessOnly(t *testing.T) {
 }
 
 func TestNewerSchemaIsRefused(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "h.db")
+	path := filepath.Join(tempDir(t), "h.db")
 	s := openAt(t, path, Options{migrations: []migration{{From: 1}}})
 	s.Close()
 	_, err := Open(path, Options{})
@@ -286,4 +286,15 @@ func TestClosedStoreRefuses(t *testing.T) {
 	wantCode(t, err, infer.CodeUnavailable)
 	_, err = s.List(context.Background(), Filter{})
 	wantCode(t, err, infer.CodeUnavailable)
+}
+
+// tempDir is a folder in memory where there is one: most tests make hundreds of
+// commits and ask nothing of the disk. The benchmarks use the disk.
+func tempDir(t testing.TB) string {
+	dir, err := os.MkdirTemp("/dev/shm", "hearth-store-test-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
 }
