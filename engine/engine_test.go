@@ -166,7 +166,7 @@ func TestBadRequests(t *testing.T) {
 		"empty":  {func(r *infer.Request) { r.Prompts[0].Tokens = []int32{} }, "prompt"},
 		"none":   {func(r *infer.Request) { r.Prompts = nil }, "prompt"},
 		"n":      {func(r *infer.Request) { r.Sampling.N = 100000 }, "n"},
-		"suffix": {func(r *infer.Request) { r.Prompts[0] = infer.Prompt{Text: "a"}; r.Suffix = "b" }, "suffix"},
+		"suffix": {func(r *infer.Request) { r.Suffix = "b" }, "suffix"},
 	} {
 		r := completion(1, 2)
 		c.set(r)

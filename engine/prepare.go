@@ -226,7 +226,8 @@ var infillMarkers = [][3]string{
 	{"<|fim▁begin|>", "<|fim▁hole|>", "<|fim▁end|>"},       // DeepSeek-Coder
 }
 
-// infill builds the prompt of a request with a suffix.
+// infill builds the prompt of a request with a suffix, with the model's own
+// tokens for it if it has some.
 func (e *Engine) infill(in *infer.Prompt, suffix string) ([]int32, error) {
 	if in.Tokens != nil {
 		return nil, infer.Unsupported("suffix", "a suffix goes with a prompt of text, not of token ids")
@@ -246,7 +247,27 @@ func (e *Engine) infill(in *infer.Prompt, suffix string) ([]int32, error) {
 		out = e.tok.Encode(append(out, ids[1]), suffix, false)
 		return append(out, ids[2]), nil
 	}
-	return nil, infer.Unsupported("suffix", "model %s has no tokens for filling in the middle", e.info.Name)
+	return e.infillByWords(in.Text, suffix)
+}
+
+// infillByWords asks a model without such tokens in words, where it can follow
+// an instruction; a base model sees the suffix in front of the prompt, the
+// order that arXiv 2207.14255 §3 calls SPM.
+func (e *Engine) infillByWords(prefix, suffix string) ([]int32, error) {
+	if _, instructed := e.file.Template(""); !instructed {
+		return e.withPrefix(e.tok.Encode(nil, suffix+"\n"+prefix, false)), nil
+	}
+	const ask = "Write the text that belongs between BEFORE and AFTER. Answer with the missing text only.\n\nBEFORE:\n%s\n\nAFTER:\n%s"
+	rendered, err := e.tmpl.Prompt(e.templateInput(&infer.Request{
+		Kind:                infer.Chat,
+		AddGenerationPrompt: true,
+		Messages: []infer.Message{{Role: infer.RoleUser,
+			Content: []infer.Part{{Type: "text", Text: fmt.Sprintf(ask, prefix, suffix)}}}},
+	}, nil))
+	if err != nil {
+		return nil, err
+	}
+	return e.encode(rendered.Segments), nil
 }
 
 // size sets how much may be generated after a prompt, or refuses it with the
