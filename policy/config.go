@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	_ "time/tzdata" // zones are known also on a machine, or in a root, without zone files
 
 	"hearth/store"
 )
