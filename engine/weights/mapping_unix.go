@@ -4,7 +4,9 @@ package weights
 
 import (
 	"fmt"
+	"os"
 	"syscall"
+	"unsafe"
 )
 
 // mapping is a whole file, mapped read-only. The file must not shrink while it
@@ -37,4 +39,21 @@ func (m *mapping) close() error {
 	data := m.data
 	m.data = nil
 	return syscall.Munmap(data)
+}
+
+// Release tells the system that data, a part of a mapping, will not be read
+// again soon: its pages leave memory. They come back from the file if they are
+// read after all. Pages that data shares with a neighbour stay.
+func Release(data []byte) {
+	if len(data) == 0 {
+		return
+	}
+	page := uintptr(os.Getpagesize())
+	start := uintptr(unsafe.Pointer(unsafe.SliceData(data)))
+	skip := int((page - start%page) % page)
+	end := len(data) - int((start+uintptr(len(data)))%page)
+	if skip < end {
+		// Advice only: without it the pages stay, which is no fault.
+		_ = syscall.Madvise(data[skip:end], syscall.MADV_DONTNEED)
+	}
 }

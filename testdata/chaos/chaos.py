@@ -1,0 +1,285 @@
+#!/usr/bin/env python3
+"""Breaks a running Hearth on purpose and checks that the books stay right. Standard library only, loopback only.
+
+    chaos.py crash  BINARY --rounds 100     kill -9 of the whole appliance at random moments under 16 paid streams
+    chaos.py worker BINARY --rounds 100     the engine worker killed or stopped in mid-stream
+
+Each prints a summary and ends with "N passed, M failed"; the exit status is 1 if anything failed.
+"""
+import argparse
+import http.client
+import json
+import os
+import random
+import signal
+import ssl
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+CONFIG = """price_version = "chaos-1"
+[[model]]
+name = "hearth-tiny"
+path = "embedded"
+[[tenant]]
+name = "default"
+[[tenant.budget]]
+period = "total"
+cap_usd = "{cap}"
+[[price]]
+model = "*"
+input_usd_per_m = "1.00"
+output_usd_per_m = "4.00"
+"""
+
+
+class Server:
+    def __init__(self, binary, data, port):
+        self.binary, self.data, self.port = binary, data, port
+        self.proc = None
+
+    def start(self):
+        self.log = open(self.data + ".log", "ab")
+        self.proc = subprocess.Popen([self.binary, "serve", "--data", self.data, "--listen", f"localhost:{self.port}"], stdout=self.log, stderr=self.log)
+        until = time.time() + 30
+        while time.time() < until:
+            if self.proc.poll() is not None:
+                raise SystemExit(f"the server ended with {self.proc.returncode}; see {self.data}.log")
+            try:
+                if self.get("/readyz", key=None)[0] == 200:
+                    return
+            except OSError:
+                pass
+            time.sleep(0.02)
+        raise SystemExit("the server was not ready within 30 s")
+
+    def info(self):
+        return json.load(open(self.data + "/first-run.json"))
+
+    def connect(self, timeout=60):
+        i = self.info()
+        return http.client.HTTPSConnection("localhost", self.port, timeout=timeout, context=ssl.create_default_context(cafile=i["ca_file"]))
+
+    def get(self, path, key=""):
+        c = self.connect(5)
+        try:
+            c.request("GET", path, headers={} if key is None else {"Authorization": "Bearer " + self.info()["api_key"]})
+            r = c.getresponse()
+            return r.status, r.read()
+        finally:
+            c.close()
+
+    def metric(self, name):
+        total = 0.0
+        for line in self.get("/metrics")[1].decode().splitlines():
+            if line.startswith(name) and line[len(name)] in "{ ":
+                total += float(line.rsplit(" ", 1)[1])
+        return total
+
+    def command(self, *args):
+        r = subprocess.run([self.binary, *args, "--data", self.data], capture_output=True, text=True, timeout=120)
+        return r.returncode, r.stdout, r.stderr
+
+    def kill(self):
+        self.proc.kill()
+        self.proc.wait()
+
+    def stop(self):
+        self.proc.terminate()
+        self.proc.wait(60)
+
+
+class Stream(threading.Thread):
+    """One paid stream. Notes what was seen: request id, text events, and how it ended."""
+
+    def __init__(self, server, seed):
+        super().__init__(daemon=True)
+        self.server, self.seed = server, seed
+        self.id, self.status, self.events, self.end, self.error, self.ended_at = None, None, 0, None, None, None
+
+    def run(self):
+        try:
+            self.ask()
+        except (OSError, http.client.HTTPException) as e:
+            self.end = self.end or f"cut: {type(e).__name__}"
+        self.ended_at = time.time()
+
+    def ask(self):
+        c = self.server.connect()
+        body = {"model": "hearth-tiny", "stream": True, "max_tokens": 600, "seed": self.seed, "ignore_eos": True, "temperature": 1.2,
+                "messages": [{"role": "user", "content": f"Tell me a long story, number {self.seed}"}]}
+        c.request("POST", "/v1/chat/completions", json.dumps(body), {"Authorization": "Bearer " + self.server.info()["api_key"], "Content-Type": "application/json"})
+        r = c.getresponse()
+        self.status, self.id = r.status, r.headers.get("x-request-id")
+        if r.status != 200:
+            self.end, self.error = "refused", json.loads(r.read()).get("error")
+            return
+        for line in r:
+            if not line.startswith(b"data: "):
+                continue
+            if line.strip() == b"data: [DONE]":
+                self.end = "done"
+                return
+            js = json.loads(line[6:])
+            if "error" in js:
+                self.end, self.error = "error", js["error"]
+                rest = r.read().strip()
+                if rest:
+                    self.end = f"error, and then {rest[:60]!r}"
+                return
+            self.events += sum(1 for ch in js["choices"] if ch["delta"].get("content"))
+        self.end = "cut without a word"
+
+
+class Report:
+    def __init__(self):
+        self.passed, self.failed = 0, []
+
+    def check(self, ok, text):
+        if ok:
+            self.passed += 1
+        else:
+            self.failed.append(text)
+            print("FAILED", text, flush=True)
+
+    def finish(self):
+        print(f"{self.passed} passed, {len(self.failed)} failed")
+        sys.exit(1 if self.failed else 0)
+
+
+def ledger(server, report, what, running=False):
+    code, out, err = server.command("ledger", "check", "--json")
+    report.check(code == 0, f"{what}: ledger check: {code} {out[-300:]} {err[-300:]}")
+    return json.loads(out) if code == 0 else {}
+
+
+def crash(a, report):
+    r = random.Random(a.seed)
+    server = Server(a.binary, a.data, a.port)
+    acknowledged, cut = set(), 0
+    for n in range(a.rounds):
+        server.start()
+        streams = [Stream(server, n * 100 + i) for i in range(a.streams)]
+        for s in streams:
+            s.start()
+        time.sleep(r.uniform(0.0, 1.2))
+        server.kill()
+        for s in streams:
+            s.join(30)
+        cut += sum(1 for s in streams if s.end != "done")
+        acknowledged |= {s.id for s in streams if s.events > 0}
+        ledger(server, report, f"round {n}")
+    server.start()
+    ledger(server, report, "at the end, beside the running server")
+    code, out, _ = server.command("ledger", "list", "--json", "--limit", "100000")
+    rows = {row["request_id"]: row for row in rows_of(out)}
+    missing = acknowledged - set(rows)
+    report.check(not missing, f"{len(missing)} of {len(acknowledged)} delivered streams have no row")
+    report.check(all(row.get("outcome") for row in rows.values()), "a row without an outcome")
+    held = server.metric("hearth_ledger_open_holds") if b"hearth_ledger_open_holds" in server.get("/metrics")[1] else 0
+    report.check(held == 0, f"{held} holds open at rest")
+    outcomes = {}
+    for row in rows.values():
+        outcomes[row["outcome"]] = outcomes.get(row["outcome"], 0) + 1
+    print(f"{a.rounds} kills, {len(rows)} rows, {cut} streams cut, {len(acknowledged)} had delivered something, outcomes {outcomes}")
+    server.stop()
+
+
+def rows_of(out):
+    out = out.strip()
+    if out.startswith("["):
+        return json.loads(out)
+    if out.startswith("{") and "\n{" not in out:
+        js = json.loads(out)
+        return js.get("rows", [js])
+    return [json.loads(line) for line in out.splitlines() if line]
+
+
+def children(pid):
+    out = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True).stdout
+    return [int(x) for x in out.split()]
+
+
+def descriptors(pid):
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def worker(a, report):
+    r = random.Random(a.seed)
+    server = Server(a.binary, a.data, a.port)
+    server.start()
+    before, slowest_end, slowest_back = None, 0.0, 0.0
+    for n in range(a.rounds):
+        pids = children(server.proc.pid)
+        report.check(len(pids) == 1, f"round {n}: {len(pids)} workers")
+        streams = [Stream(server, n * 100 + i) for i in range(a.streams)]
+        for s in streams:
+            s.start()
+        until = time.time() + 20
+        while time.time() < until and not all(s.events > 2 or s.end for s in streams):
+            time.sleep(0.005)
+        how = [signal.SIGKILL, signal.SIGSTOP, signal.SIGSEGV][n % 3]
+        time.sleep(r.uniform(0, 0.2))
+        struck = time.time()
+        open_at = [s for s in streams if not s.end]
+        os.kill(pids[0], how)
+        for s in open_at:
+            s.join(30)
+        allowed = a.detect + 1 if how == signal.SIGSTOP else 1
+        for s in open_at:
+            took = (s.ended_at or 1e18) - struck
+            slowest_end = max(slowest_end, took)
+            report.check(s.end in ("error", "done") and took <= allowed, f"round {n} {how.name}: stream ended with {s.end!r} after {took:.2f} s")
+        report.check(server.get("/livez", key=None)[0] == 200, f"round {n}: the server is down")
+        while time.time() < struck + 30:
+            if server.get("/readyz", key=None)[0] == 200 and children(server.proc.pid) not in ([], pids):
+                break
+            time.sleep(0.02)
+        back = time.time() - struck
+        slowest_back = max(slowest_back, back)
+        report.check(back <= 5 + (a.detect if how == signal.SIGSTOP else 0), f"round {n} {how.name}: ready again after {back:.1f} s")
+        for s in open_at:
+            code, out, err = server.command("ledger", "show", s.id, "--json")
+            row = json.loads(out) if code == 0 else {}
+            if "row" in row:
+                row = row["row"]
+            made = row.get("usage", {}).get("output", -1)
+            # Every event is at least one token; what was made but not yet sent on may be a few more.
+            report.check(code == 0 and s.events <= made <= s.events + 64, f"round {n}: {s.events} events delivered, {made} tokens charged ({err.strip()})")
+        if n == 4:
+            before = descriptors(server.proc.pid)
+    if before is not None:
+        after = descriptors(server.proc.pid)
+        report.check(after <= before + 8, f"descriptors grew from {before} to {after}")
+    ledger(server, report, "at the end")
+    print(f"{a.rounds} blows, slowest end of a stream {slowest_end:.2f} s, slowest return {slowest_back:.2f} s")
+    server.stop()
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("mode", choices=["crash", "worker"])
+    p.add_argument("binary")
+    p.add_argument("--rounds", type=int, default=100)
+    p.add_argument("--streams", type=int, default=16)
+    p.add_argument("--seed", type=int, default=1)
+    p.add_argument("--port", type=int, default=0)
+    p.add_argument("--cap", default="1000.00", help="budget of the tenant in USD")
+    p.add_argument("--detect", type=float, default=3.0, help="seconds in which a stopped worker is to be noticed")
+    p.add_argument("--data")
+    a = p.parse_args()
+    a.binary = os.path.abspath(a.binary)
+    a.port = a.port or random.randrange(20000, 30000)
+    report = Report()
+    with tempfile.TemporaryDirectory() as tmp:
+        a.data = a.data or tmp + "/data"
+        os.makedirs(a.data, mode=0o700, exist_ok=True)
+        with open(a.data + "/appliance.toml", "w") as f:
+            f.write(CONFIG.format(cap=a.cap))
+        {"crash": crash, "worker": worker}[a.mode](a, report)
+    report.finish()
+
+
+main()
