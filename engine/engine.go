@@ -56,6 +56,8 @@ type Options struct {
 	Random          func([]byte)  // fills with random bytes; nil: crypto/rand
 	OpenDevice      DeviceFactory // nil: the devices of this build
 
+	release func(data []byte) // gives mapped pages back
+
 	// BeforeStep is a test hook, see core.Config.
 	BeforeStep func(step uint64, running []*sched.Sequence, preempt func(*sched.Sequence))
 }
@@ -171,6 +173,7 @@ func (e *Engine) start() error {
 	if err != nil {
 		return err
 	}
+	e.opts.release = e.file.Release
 	dev, err := e.opts.OpenDevice(e.opts)
 	if err != nil {
 		return err

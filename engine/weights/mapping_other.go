@@ -27,5 +27,5 @@ func (m *mapping) close() error {
 	return nil
 }
 
-// Release does nothing here: the file is a copy in memory.
-func Release(data []byte) {}
+// release does nothing here: the file is a copy in memory.
+func (m *mapping) release([]byte) {}

@@ -41,15 +41,20 @@ func (m *mapping) close() error {
 	return syscall.Munmap(data)
 }
 
-// Release tells the system that data, a part of a mapping, will not be read
-// again soon: its pages leave memory. They come back from the file if they are
-// read after all. Pages that data shares with a neighbour stay.
-func Release(data []byte) {
-	if len(data) == 0 {
+// release tells the system that data will not be read again soon, if it is a
+// part of m: its pages leave memory, and come back from the file if they are
+// read after all. Pages that data shares with a neighbour stay. Other memory
+// must not be advised so: it would be lost.
+func (m *mapping) release(data []byte) {
+	if len(data) == 0 || len(m.data) == 0 {
 		return
 	}
 	page := uintptr(os.Getpagesize())
+	base := uintptr(unsafe.Pointer(unsafe.SliceData(m.data)))
 	start := uintptr(unsafe.Pointer(unsafe.SliceData(data)))
+	if start < base || start+uintptr(len(data)) > base+uintptr(len(m.data)) {
+		return
+	}
 	skip := int((page - start%page) % page)
 	end := len(data) - int((start+uintptr(len(data)))%page)
 	if skip < end {

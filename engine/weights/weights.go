@@ -126,6 +126,14 @@ func (f *File) Template(name string) (string, bool) {
 	return "", false
 }
 
+// Release tells that a tensor's Data will not be read again soon, so that its
+// pages can leave memory. Data that is no view of a mapping is left alone.
+func (f *File) Release(data []byte) {
+	for _, m := range f.mappings {
+		m.release(data)
+	}
+}
+
 // Close unmaps the files. Tensor data must not be used afterwards.
 func (f *File) Close() error {
 	var errs []error
