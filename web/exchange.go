@@ -91,7 +91,9 @@ func (s *Server) serve(rw http.ResponseWriter, r *http.Request) {
 	x := &exchange{s: s, r: r, id: newRequestID(), start: now}
 	x.w = &response{ResponseWriter: rw, rc: http.NewResponseController(rw), timeout: s.lim.WriteTime, start: now}
 	x.bodyDone = r.Body == nil || r.Body == http.NoBody
-	x.w.extend()
+	// No deadline stands while an answer is being made: over HTTP/2 one that
+	// passes ends the stream even if nothing is written.
+	_ = x.w.rc.SetWriteDeadline(time.Time{})
 	if !x.bodyDone {
 		_ = x.w.rc.SetReadDeadline(time.Now().Add(s.lim.BodyStall))
 	}

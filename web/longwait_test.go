@@ -1,0 +1,50 @@
+package web_test
+
+import (
+	"context"
+	"crypto/tls"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"hearth/engine/infer"
+	"hearth/web"
+	"hearth/web/webtest"
+)
+
+// An answer that takes longer to make than a write may take is still given,
+// over either protocol.
+func TestLongWait(t *testing.T) {
+	cert, pool := testCert()
+	b := start(t, web.Limits{WriteTime: 300 * time.Millisecond}, &tls.Config{Certificates: cert})
+	b.svc.Hook = func(ctx context.Context, _ *web.Grant, _ *infer.Request, yield func(infer.Event, error) bool) {
+		select {
+		case <-time.After(900 * time.Millisecond):
+		case <-ctx.Done():
+			yield(infer.Event{}, ctx.Err())
+			return
+		}
+		use := infer.Usage{PromptTokens: 1, CompletionTokens: 1}
+		_ = yield(infer.Event{Kind: infer.EventStart, Usage: &use, Model: &infer.Served{Name: "parrot"}}, nil) &&
+			yield(infer.Event{Kind: infer.EventText, Text: "late", Tokens: 1}, nil) &&
+			yield(infer.Event{Kind: infer.EventFinish, Finish: infer.FinishStop}, nil) &&
+			yield(infer.Event{Kind: infer.EventUsage, Usage: &use}, nil)
+	}
+	for _, h2 := range []bool{false, true} {
+		tr := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, ServerName: "example.com"}, ForceAttemptHTTP2: h2}
+		for range 2 { // the second on the same connection
+			req, _ := http.NewRequest("POST", "https"+strings.TrimPrefix(b.url, "http")+chatPath, strings.NewReader(ask("x", `"stream":false`)))
+			req.Header.Set("Authorization", "Bearer "+webtest.Key)
+			r, err := (&http.Client{Transport: tr}).Do(req)
+			if err != nil {
+				t.Fatalf("http2 %v: %v", h2, err)
+			}
+			r.Body.Close()
+			if r.StatusCode != http.StatusOK {
+				t.Errorf("http2 %v: got status %d", h2, r.StatusCode)
+			}
+		}
+		tr.CloseIdleConnections()
+	}
+}
