@@ -2,6 +2,7 @@ package selftest
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -30,15 +31,33 @@ type realFile struct {
 }
 
 type realCase struct {
-	Name       string         `json:"name"`
-	Prompt     string         `json:"prompt"`
-	PromptIDs  []int32        `json:"prompt_ids"`
-	PromptTop5 [][][2]float64 `json:"prompt_top5"` // of the last so many positions: (id, log-probability)
-	GreedyIDs  []int32        `json:"greedy_ids"`
-	GreedyTop5 [][][2]float64 `json:"greedy_top5"`
+	Name       string  `json:"name"`
+	Prompt     string  `json:"prompt"`
+	PromptIDs  []int32 `json:"prompt_ids"`
+	PromptTop5 topList `json:"prompt_top5"` // of the last so many positions
+	GreedyIDs  []int32 `json:"greedy_ids"`
+	GreedyTop5 topList `json:"greedy_top5"`
 	LlamaCpp   struct {
 		Off float64 `json:"max_abs_logprob_diff_of_greedy"`
 	} `json:"llama_cpp"`
+}
+
+// topList has the likeliest tokens of positions in a row, each as (id,
+// log-probability). In a file it is that list, or an object with it and the
+// number of positions.
+type topList [][][2]float64
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (l *topList) UnmarshalJSON(b []byte) error {
+	if len(b) > 0 && b[0] == '{' {
+		var o struct {
+			Top5 [][][2]float64 `json:"top5"`
+		}
+		err := json.Unmarshal(b, &o)
+		*l = o.Top5
+		return err
+	}
+	return json.Unmarshal(b, (*[][][2]float64)(l))
 }
 
 // runReal compares a published model: its tokenizer on the prompts, the
