@@ -148,6 +148,12 @@ func onLoopback(r *http.Request) bool {
 			return false
 		}
 	}
+	return peerOnLoopback(r)
+}
+
+// peerOnLoopback tells whether the connection comes from this machine, be it
+// from a proxy.
+func peerOnLoopback(r *http.Request) bool {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
 		return false

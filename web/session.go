@@ -142,7 +142,8 @@ func (x *exchange) fromOurPage() error {
 	if err := x.s.cross.Check(x.r); err != nil {
 		return infer.Errorf(infer.CodeForbidden, "cannot sign in or out from the page of another origin")
 	}
-	if x.r.TLS == nil && !onLoopback(x.r) {
+	// A proxy on this machine speaks TLS for us.
+	if x.r.TLS == nil && !peerOnLoopback(x.r) {
 		return infer.Errorf(infer.CodeForbidden, "cannot sign in without TLS, except on this machine itself")
 	}
 	return nil

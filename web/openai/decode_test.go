@@ -175,7 +175,7 @@ func TestRefusals(t *testing.T) {
 	f(`"stop":7`, "stop", "a string or an array")
 	f(`"stop":[7]`, "stop[0]", "a string")
 	f(`"stop":""`, "stop", "1 to 1024")
-	f(`"stop":["a","b","c","d","e","f","g","h","i","j","k","l","m","n","o","p","q"]`, "stop", "more than 16")
+	f(`"stop":["a"`+strings.Repeat(`,"b"`, 64)+`]`, "stop", "more than 64")
 	f(`"stop":"`+strings.Repeat("x", 1025)+`"`, "stop", "got 1025 bytes")
 	f(`"logit_bias":{"cat":1}`, "logit_bias", `"cat"`)
 	f(`"logit_bias":{"-1":1}`, "logit_bias", `"-1"`)
