@@ -11,7 +11,7 @@ const (
 	maxN          = 128  // OpenAI's bound
 	maxChoices    = 256  // prompts times n: each is a sequence of its own
 	maxPrompts    = 256  // prompts of one completion
-	maxStops      = 16   // OpenAI takes 4
+	maxStops      = 64   // OpenAI takes 4; editors that fill in code send two dozen
 	maxStopBytes  = 1024 // a stop string is looked for at every token
 	maxStopIDs    = 1024 //
 	maxBias       = 4096 // biased tokens
