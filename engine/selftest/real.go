@@ -147,7 +147,7 @@ func (f *realFile) continuations(ctx context.Context, t *run, l *loaded, mode st
 		if mode == byDefault {
 			bound = max(bound, 1.5*c.LlamaCpp.Off)
 		}
-		off, err := c.distance(s)
+		off, err := c.distance(s, mode)
 		if err != nil {
 			t.check(c.Name+modeSuffix(mode), err.Error())
 			continue
@@ -157,18 +157,25 @@ func (f *realFile) continuations(ctx context.Context, t *run, l *loaded, mode st
 	return nil
 }
 
-// distance is the largest difference of a log-probability along the case.
-func (c *realCase) distance(s *session) (float64, error) {
+// distance is the largest difference of a log-probability along the case: of
+// all five likeliest tokens everywhere, or by default activations, for which
+// there is a measure of that only, of the tokens that the continuation has.
+func (c *realCase) distance(s *session, mode string) (float64, error) {
 	n := len(c.PromptIDs)
 	if len(c.PromptTop5) > n || len(c.GreedyTop5) > len(c.GreedyIDs) {
 		return 0, fmt.Errorf("more positions than tokens")
 	}
 	// Position i of the sequence is followed by what wanted[i] says.
 	wanted := map[int][][2]float64{}
-	for i, top := range c.PromptTop5 {
-		wanted[n-len(c.PromptTop5)+i] = top
+	if mode == exact {
+		for i, top := range c.PromptTop5 {
+			wanted[n-len(c.PromptTop5)+i] = top
+		}
 	}
 	for i, top := range c.GreedyTop5 {
+		if mode == byDefault {
+			top = slices.DeleteFunc(slices.Clone(top), func(w [2]float64) bool { return int32(w[0]) != c.GreedyIDs[i] })
+		}
 		wanted[n-1+i] = top
 	}
 	s.restart()
