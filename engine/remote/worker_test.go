@@ -186,7 +186,8 @@ func breakOnce(t *testing.T, s *Supervisor, fault string, silence time.Duration,
 				started <- struct{}{}
 			}
 			e := infer.AsError(last)
-			if last == nil || e.Code != infer.CodeUnavailable || !e.NoRetry || e.Cause == nil || tokens == 0 {
+			// The last stream's own tokens may still lie in the worker.
+			if last == nil || e.Code != infer.CodeUnavailable || e.NoRetry != (tokens > 0) || e.Cause == nil || tokens == 0 && i < 4 {
 				t.Errorf("%s: stream %d got %v (%v) after %d tokens", fault, i, e, e.Cause, tokens)
 			}
 		})
