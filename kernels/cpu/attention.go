@@ -14,11 +14,11 @@ const keyTile = 64
 // step must all be in the cache before, so there is a barrier between.
 func (d *Device) runAttn(th, index int, a *attnStage, rows int) {
 	kvHeads := a.op.Attn.KVHeads
-	from, to := share(rows*kvHeads, th, d.threads)
+	from, to := share(rows*kvHeads, th, d.active)
 	for u := from; u < to; u++ {
 		d.turnHead(th, a, u/kvHeads, u%kvHeads)
 	}
-	d.turn.wait()
+	d.pool.turn.wait()
 	d.attend(th, &d.claims[index&1], a)
 }
 
@@ -64,7 +64,7 @@ func (d *Device) attend(th int, claims counter, a *attnStage) {
 	at := a.op.Attn
 	group := at.Heads / at.KVHeads
 	heads := min(group, attnCols)
-	if len(d.batch.Spans)*at.KVHeads < 4*d.threads {
+	if len(d.batch.Spans)*at.KVHeads < 4*d.active {
 		heads = 1
 	}
 	unit, mine := int64(0), claims.Add(1)-1

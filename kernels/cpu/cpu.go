@@ -47,7 +47,8 @@ type Device struct {
 	head    part
 
 	pool    *pool
-	turn    *barrier // between stages
+	crew    crew
+	active  int // threads of the present step
 	threadF func(thread int)
 	scratch []scratch // by thread
 	claims  [2]atomic.Int64
@@ -120,7 +121,7 @@ func (d *Device) Load(p *kernels.Program, kv kernels.KVConfig) error {
 		d.regs[i] = register{width: w, stride: (w + panelRows - 1) &^ (panelRows - 1)}
 	}
 	d.pool = newPool(d.threads)
-	d.turn = newBarrier(d.threads)
+	d.crew = newCrew(d.threads)
 	d.threadF = d.thread
 	d.scratch = make([]scratch, d.threads)
 	err := d.cache.allocate(p, kv)

@@ -17,7 +17,7 @@ func (d *Device) runLinear(th int, l *linearStage, rows int) {
 	for i := range l.mats {
 		o := &l.mats[i]
 		w := &d.weights[o.W]
-		from, to := share(panels(w.t.Rows), th, d.threads)
+		from, to := share(panels(w.t.Rows), th, d.active)
 		if from < to {
 			d.multiply(th, l, o, w, act, rows, from, to)
 		}
@@ -25,7 +25,7 @@ func (d *Device) runLinear(th int, l *linearStage, rows int) {
 	for i := range l.post {
 		o := &l.post[i]
 		width := d.regs[o.Dst].width
-		from, to := share(panels(width), th, d.threads)
+		from, to := share(panels(width), th, d.active)
 		from, to = from*panelRows, min(to*panelRows, width)
 		if from >= to {
 			continue
@@ -42,7 +42,7 @@ func (d *Device) prepare(th int, l *linearStage, rows int) *actRows {
 	reg := &d.regs[l.input]
 	if rows > replicated {
 		a := &d.shared
-		from, to := share(rows, th, d.threads)
+		from, to := share(rows, th, d.active)
 		for r := from; r < to; r++ {
 			x := reg.row(r)
 			if l.norm != nil {
@@ -50,7 +50,7 @@ func (d *Device) prepare(th int, l *linearStage, rows int) *actRows {
 			}
 			d.quantize(a, l, x, r)
 		}
-		d.turn.wait()
+		d.pool.turn.wait()
 		return a
 	}
 	a := &d.scratch[th].act

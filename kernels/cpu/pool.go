@@ -25,6 +25,7 @@ type barrier struct {
 	epoch    atomic.Uint32 // turns made
 	_        [60]byte
 	spins    atomic.Int32
+	slept    atomic.Int32 // waits that ended in sleep
 	sleepers atomic.Int32
 	mu       sync.Mutex // with turned: sleeping until epoch moves
 	turned   *sync.Cond
@@ -41,11 +42,12 @@ func newBarrier(n int) *barrier {
 }
 
 func (b *barrier) wait() {
-	if b.n == 1 {
+	all := b.n // not read again: the next run may change it
+	if all == 1 {
 		return
 	}
 	e := b.epoch.Load()
-	if b.arrived.Add(1) == b.n {
+	if b.arrived.Add(1) == all {
 		b.arrived.Store(0)
 		b.epoch.Store(e + 1)
 		if b.sleepers.Load() > 0 {
@@ -66,6 +68,7 @@ func (b *barrier) wait() {
 		pause()
 	}
 	b.spins.Store(min(b.most, max(minSpins, n/2)))
+	b.slept.Add(1)
 	b.mu.Lock()
 	b.sleepers.Add(1)
 	for b.epoch.Load() == e {
@@ -75,19 +78,21 @@ func (b *barrier) wait() {
 	b.mu.Unlock()
 }
 
-// pool runs one function on n threads at a time: the caller is thread 0, the
-// others are goroutines that live until stop.
+// pool runs one function on up to n threads at a time: the caller is thread 0,
+// the others are goroutines that live until stop. Each has a gate of its own, so
+// that those which a run does not need sleep on.
 type pool struct {
-	n    int
-	gate *barrier // opens and closes a run
-	f    func(thread int)
-	quit bool // written before the gate opens
-	done sync.WaitGroup
+	gates []*barrier // by thread; 0 unused
+	turn  *barrier   // among the threads of a run
+	f     func(thread int)
+	quit  bool // written before the gates open
+	done  sync.WaitGroup
 }
 
 func newPool(n int) *pool {
-	p := &pool{n: n, gate: newBarrier(n)}
+	p := &pool{gates: make([]*barrier, n), turn: newBarrier(n)}
 	for th := 1; th < n; th++ {
+		p.gates[th] = newBarrier(2)
 		p.done.Go(func() { p.work(th) })
 	}
 	return p
@@ -95,30 +100,86 @@ func newPool(n int) *pool {
 
 func (p *pool) work(th int) {
 	for {
-		p.gate.wait()
+		p.gates[th].wait()
 		if p.quit {
 			return
 		}
 		p.f(th)
-		p.gate.wait()
+		p.turn.wait()
 	}
 }
 
-// run calls f(0…n-1) and waits for all. One goroutine may call it.
-func (p *pool) run(f func(thread int)) {
-	p.f = f
-	p.gate.wait()
+// run calls f(0…n-1) and waits for all. One goroutine may call it. Within f,
+// turn.wait is a barrier among the n.
+func (p *pool) run(n int, f func(thread int)) {
+	p.f, p.turn.n = f, uint32(n)
+	for _, g := range p.gates[1:n] {
+		g.wait()
+	}
 	f(0)
-	p.gate.wait()
-	p.f = nil
+	p.turn.wait()
 }
 
 // stop ends the goroutines.
 func (p *pool) stop() {
 	p.quit = true
-	p.gate.wait()
+	for _, g := range p.gates[1:] {
+		g.wait()
+	}
 	p.done.Wait()
 }
 
 // share is the part of n items that thread th of all gets.
 func share(n, th, all int) (from, to int) { return n * th / all, n * (th + 1) / all }
+
+// crew decides how many threads run a step. Where other work keeps a thread off
+// its processor, every barrier waits a time slice for it, and one thread alone
+// is faster than many in step; results do not depend on the number. A step of
+// few rows in which waits ended in sleep halves the crew for a while; that while
+// doubles each time and is short again after a long run of good steps.
+type crew struct {
+	all, now int
+	hold     int // steps until a larger crew is tried
+	penalty  int // what hold will be next
+	good     int // steps since the last bad one
+}
+
+const (
+	crewRows       = 16 // larger steps have long stages, where a sleep tells nothing
+	crewSleeps     = 3  // sleeps that make a step bad
+	crewMinPenalty = 32
+	crewMaxPenalty = 4096
+	crewForgive    = 1024 // good steps
+)
+
+func newCrew(n int) crew { return crew{all: n, now: n, penalty: crewMinPenalty} }
+
+// size is the number of threads for a step.
+func (c *crew) size(rows int) int {
+	if rows > crewRows {
+		return c.all
+	}
+	return c.now
+}
+
+// report tells how often threads slept in a step of that many rows.
+func (c *crew) report(rows, sleeps int) {
+	if rows > crewRows || c.all == 1 {
+		return
+	}
+	if c.now > 1 && sleeps >= crewSleeps {
+		c.now = (c.now + 1) / 2
+		c.hold, c.good = c.penalty, 0
+		c.penalty = min(crewMaxPenalty, 2*c.penalty)
+		return
+	}
+	if c.good++; c.good >= crewForgive {
+		c.good, c.penalty = 0, crewMinPenalty
+	}
+	if c.now < c.all {
+		if c.hold--; c.hold <= 0 {
+			c.now = min(c.all, 2*c.now)
+			c.hold = 0
+		}
+	}
+}

@@ -53,7 +53,10 @@ func (d *Device) Step(b *kernels.Batch) error {
 	}
 	d.batch = b
 	d.reserve(b)
-	d.pool.run(d.threadF)
+	d.active = d.crew.size(len(b.Tokens))
+	d.pool.turn.slept.Store(0)
+	d.pool.run(d.active, d.threadF)
+	d.crew.report(len(b.Tokens), int(d.pool.turn.slept.Load()))
 	d.batch = nil
 	return nil
 }
@@ -221,7 +224,7 @@ func appendUnion(out, a, b []int32) []int32 {
 func (d *Device) thread(th int) {
 	b := d.batch
 	d.fillRopes(th)
-	d.turn.wait()
+	d.pool.turn.wait()
 	d.runPart(th, &d.ops, len(b.Tokens))
 	if len(d.sel) == 0 {
 		return
@@ -229,13 +232,13 @@ func (d *Device) thread(th int) {
 	if th == 0 {
 		d.gather(d.norm.inputs, d.sel, nil)
 	}
-	d.turn.wait()
+	d.pool.turn.wait()
 	d.runPart(th, &d.norm, len(d.sel))
 	if th == 0 {
 		d.emit(b.Hidden, d.p.Final, d.p.Width, b.HiddenRows)
 		d.gather(d.head.inputs, b.LogitRows, d.sel)
 	}
-	d.turn.wait()
+	d.pool.turn.wait()
 	if len(b.LogitRows) == 0 || len(d.p.Head) == 0 {
 		return
 	}
@@ -247,7 +250,7 @@ func (d *Device) thread(th int) {
 
 // fillRopes computes this thread's rows of the rotation tables.
 func (d *Device) fillRopes(th int) {
-	from, to := share(len(d.batch.Tokens), th, d.threads)
+	from, to := share(len(d.batch.Tokens), th, d.active)
 	for i := range d.ropes {
 		t := &d.ropes[i]
 		n := len(t.r.InvFreq)
@@ -312,7 +315,7 @@ func (d *Device) runPart(th int, pt *part, rows int) {
 		}
 		switch s.kind {
 		case stageRows:
-			from, to := share(rows, th, d.threads)
+			from, to := share(rows, th, d.active)
 			for r := from; r < to; r++ {
 				for k := range s.rows {
 					d.rowOp(th, &s.rows[k], r)
@@ -323,6 +326,6 @@ func (d *Device) runPart(th int, pt *part, rows int) {
 		case stageAttn:
 			d.runAttn(th, i, s.attn, rows)
 		}
-		d.turn.wait()
+		d.pool.turn.wait()
 	}
 }

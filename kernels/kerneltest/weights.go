@@ -12,18 +12,21 @@ import (
 	"hearth/kernels"
 )
 
-// Tensor makes a random weight of standard deviation about dev. For the types
-// that kernels.Quantize does not make, the levels are random bits and the scales
-// are set so that values have about that size.
+// Tensor makes a random weight of standard deviation about dev. For quantized
+// types the levels are random bits and the scales are set so that values have
+// about that size.
 func Tensor(rng *rand.Rand, name string, t kernels.DType, rows, cols int, dev float32) kernels.Tensor {
 	w := kernels.Tensor{Name: name, Type: t, Rows: rows, Cols: cols, Data: make([]byte, rows*t.RowBytes(cols))}
 	if offsets, ok := scaleFields[t]; ok {
-		for i := range w.Data {
-			w.Data[i] = byte(rng.Uint32())
+		for i := 0; i < len(w.Data); i += 8 {
+			var word [8]byte
+			binary.LittleEndian.PutUint64(word[:], rng.Uint64())
+			copy(w.Data[i:], word[:])
 		}
 		for b := 0; b < len(w.Data); b += t.BlockBytes() {
+			size := dev * (0.75 + 0.5*rng.Float32())
 			for _, f := range offsets {
-				v := dev * f.factor * (0.75 + 0.5*rng.Float32())
+				v := size * f.factor
 				binary.LittleEndian.PutUint16(w.Data[b+f.at:], kernels.ToF16(v))
 			}
 		}
@@ -56,6 +59,11 @@ type scaleField struct {
 }
 
 var scaleFields = map[kernels.DType][]scaleField{
+	kernels.Q4_0:   {{0, 1 / 4.6}},
+	kernels.Q4_1:   {{0, 1 / 4.6}, {2, -7.5 / 4.6}},
+	kernels.Q5_0:   {{0, 1 / 9.2}},
+	kernels.Q5_1:   {{0, 1 / 9.2}, {2, -15.5 / 9.2}},
+	kernels.Q8_0:   {{0, 1.0 / 74}},
 	kernels.IQ4_NL: {{0, 1.0 / 70}},
 	kernels.Q2_K:   {{80, 1.0 / 11}, {82, 1.0 / 7}},
 	kernels.Q3_K:   {{108, 1.0 / 42}},
