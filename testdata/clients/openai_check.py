@@ -5,14 +5,14 @@
 DATA_DIR is the data directory of the running server (for first-run.json). The last line says how many checks passed.
 """
 import json
+import ssl
 import sys
 
-import httpx
 import openai
 
 run = json.load(open(sys.argv[1] + "/first-run.json"))
 MODEL = sys.argv[2] if len(sys.argv) > 2 else "hearth-tiny"
-transport = httpx.Client(verify=run["ca_file"])
+transport = openai.DefaultHttpxClient(verify=ssl.create_default_context(cafile=run["ca_file"]))
 base = run["base_url"].rstrip("/")
 base = base if base.endswith("/v1") else base + "/v1"
 
