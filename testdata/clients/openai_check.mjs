@@ -56,7 +56,7 @@ await check('stream', async () => {
   assert(usage.completion_tokens > 0);
 });
 await check('tools', async () => {
-  const r = await ask('What is the weather in Oslo?', { tools: [TOOL], tool_choice: 'required', max_tokens: 120 });
+  const r = await ask('What is the weather in Oslo?', { tools: [TOOL], tool_choice: 'required', parallel_tool_calls: false, max_tokens: 120 });
   const call = r.choices[0].message.tool_calls[0];
   assert.equal(call.function.name, 'get_weather');
   assert('city' in JSON.parse(call.function.arguments));
