@@ -40,11 +40,29 @@ func workerCommand() *command {
 				// The server ends its workers; a signal to the whole group or
 				// session must not cut streams that it is draining.
 				signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-				open := func(ctx context.Context) (infer.Backend, error) { return engine.Open(ctx, s.options()) }
-				return remote.ServeOpen(ctx, conn, open, remote.ServeOptions{Build: buildID()})
+				w := &worker{spec: s}
+				return remote.ServeOpen(ctx, conn, w.open, remote.ServeOptions{Build: buildID(), Note: func() string { return w.note.String() }})
 			}
 		},
 	}
+}
+
+// worker opens its model, then gives up every right that it no longer needs: a
+// model file is foreign data, and nothing it does may reach beyond this process.
+type worker struct {
+	spec workerSpec
+	note remote.SandboxReport
+}
+
+func (w *worker) open(ctx context.Context) (infer.Backend, error) {
+	e, err := engine.Open(ctx, w.spec.options())
+	if err != nil {
+		return nil, err
+	}
+	if w.note, err = remote.Sandbox(remote.SandboxOptions{Read: []string{w.spec.Path}}); err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	return e, nil
 }
 
 // workerSpec is what a worker needs to open its model.
