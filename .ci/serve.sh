@@ -7,6 +7,7 @@ serve() {
 	shift 2
 	"$binary" serve --data "$data" --listen localhost:0 "$@" >"$data.out" 2>"$data.log" &
 	server_pid=$!
+	trap 'kill "$server_pid" 2>/dev/null || true' EXIT # a suite that fails leaves no server behind
 	local ca base
 	for _ in $(seq 300); do
 		kill -0 "$server_pid" 2>/dev/null || { cat "$data.log"; echo "the server ended" >&2; return 1; }
@@ -25,6 +26,7 @@ serve() {
 stop() {
 	kill -TERM "$server_pid"
 	wait "$server_pid"
+	trap - EXIT
 }
 
 # field FILE NAME prints a field of a JSON file.
