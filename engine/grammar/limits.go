@@ -74,15 +74,20 @@ func (b *budget) fail(err error) {
 // fault is how front ends report: what is wrong and where in their text.
 type fault struct {
 	keyword string // JSON Schema keyword, else empty
+	about   string // stands in for keyword where nobody has set it
 	pointer string // JSON pointer, else empty
 	msg     string
 	loop    bool // a schema met itself while being worked out
 }
 
 func (f *fault) Error() string {
+	keyword := f.keyword
+	if keyword == "" {
+		keyword = f.about
+	}
 	switch {
-	case f.keyword != "":
-		return fmt.Sprintf("%s at %s: %s", f.keyword, pointerText(f.pointer), f.msg)
+	case keyword != "":
+		return fmt.Sprintf("%s at %s: %s", keyword, pointerText(f.pointer), f.msg)
 	case f.pointer != "":
 		return fmt.Sprintf("at %s: %s", pointerText(f.pointer), f.msg)
 	}
@@ -97,6 +102,12 @@ func pointerText(p string) string {
 		p = p[:200] + "…"
 	}
 	return "#" + p
+}
+
+// noOpposite is the fault of a keyword that a not, oneOf, if or maxContains
+// would have to turn round.
+func noOpposite(keyword string) *fault {
+	return &fault{about: keyword, msg: "the opposite of " + keyword + " is not supported"}
 }
 
 func faultf(format string, args ...any) *fault { return &fault{msg: fmt.Sprintf(format, args...)} }

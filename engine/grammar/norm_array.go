@@ -12,6 +12,8 @@ type arrSet struct {
 	// For unevaluatedItems: how many leading items some keyword spoke of.
 	spokenFor int
 	spokenAll bool
+	// approx means that unevaluatedItems made it narrower than it had to be.
+	approx    bool
 	uniquePtr string
 }
 
@@ -51,7 +53,7 @@ func (a *arrSet) at(i int) sset {
 
 func (z *normalizer) bothArr(a, b *arrSet) (*arrSet, error) {
 	out := &arrSet{rest: a.rest.and(b.rest), min: max(a.min, b.min), max: a.max, unique: a.unique || b.unique, uniquePtr: a.uniquePtr,
-		spokenFor: max(a.spokenFor, b.spokenFor), spokenAll: a.spokenAll || b.spokenAll}
+		spokenFor: max(a.spokenFor, b.spokenFor), spokenAll: a.spokenAll || b.spokenAll, approx: a.approx || b.approx}
 	if b.unique && !a.unique {
 		out.uniquePtr = b.uniquePtr
 	}
@@ -84,7 +86,10 @@ next:
 // notArr is all other arrays, as alternatives.
 func (z *normalizer) notArr(a *arrSet) ([]*arrSet, error) {
 	if a.unique {
-		return nil, faultf("the opposite of uniqueItems is not supported")
+		return nil, noOpposite("uniqueItems")
+	}
+	if a.approx {
+		return nil, noOpposite("unevaluatedItems")
 	}
 	var out []*arrSet
 	if a.min > 0 {
@@ -100,7 +105,7 @@ func (z *normalizer) notArr(a *arrSet) ([]*arrSet, error) {
 	}
 	if len(a.rest) > 0 {
 		if len(a.prefix) > 0 {
-			return nil, faultf("the opposite of items after prefixItems is not supported")
+			return nil, noOpposite("items after prefixItems")
 		}
 		out = append(out, &arrSet{max: -1, contains: []containing{{z.not(a.rest), 1, -1}}})
 	}

@@ -181,7 +181,7 @@ func forbidding(z *normalizer, name string) *objSet {
 // notObj is all other objects, as alternatives.
 func (z *normalizer) notObj(o *objSet) ([]*objSet, error) {
 	if len(o.names) > 0 {
-		return nil, faultf("the opposite of propertyNames is not supported")
+		return nil, noOpposite("propertyNames")
 	}
 	var out []*objSet
 	for _, r := range o.required {
@@ -195,10 +195,10 @@ func (z *normalizer) notObj(o *objSet) ([]*objSet, error) {
 	}
 	for _, c := range o.clauses {
 		if len(c.pats) > 0 {
-			return nil, faultf("the opposite of patternProperties is not supported")
+			return nil, noOpposite("patternProperties")
 		}
 		if len(c.rest) > 0 {
-			return nil, faultf("the opposite of additionalProperties is not supported")
+			return nil, noOpposite("additionalProperties")
 		}
 		for _, p := range c.props {
 			if len(p.s) > 0 {
@@ -316,7 +316,7 @@ func (z *normalizer) unevaluated(n *node, out *norm) {
 			for k := a.spokenFor; k < len(a.prefix); k++ {
 				x.prefix = append(x.prefix, a.at(k).and(is(u)))
 			}
-			x.rest, x.spokenAll = a.rest.and(is(u)), true
+			x.rest, x.spokenAll, x.approx = a.rest.and(is(u)), true, true
 			arrs[i] = &x
 		}
 		out.arrs = arrs

@@ -127,7 +127,7 @@ func (z *normalizer) notStr(s *strSet) ([]*strSet, error) {
 	}
 	for _, c := range s.conds {
 		if c.approx {
-			return nil, faultf("the opposite of a %s is not supported", c.keyword)
+			return nil, noOpposite(c.keyword)
 		}
 		n := *c
 		n.neg = !c.neg

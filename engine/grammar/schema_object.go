@@ -294,7 +294,7 @@ func (w *schemaWriter) members(o *objSet, p *objectPlan) (*ir, error) {
 		return never, nil
 	}
 	if lo > n+1 || lo > n && p.extra.kind == irNever {
-		return nil, w.tooFew(o, lo, n, p)
+		return w.tooFew(o, lo, n, p)
 	}
 	cols := max(min(lo, n), 1) + 1
 	if hi >= 0 {
@@ -376,13 +376,17 @@ func (o *objSet) place() string {
 	return ""
 }
 
-// tooFew refuses a minProperties that known members cannot reach.
-func (w *schemaWriter) tooFew(o *objSet, lo, n int, p *objectPlan) error {
+// tooFew is a minProperties that known members cannot reach. Others could, but
+// nothing would keep their names apart.
+func (w *schemaWriter) tooFew(o *objSet, lo, n int, p *objectPlan) (*ir, error) {
 	f := &fault{keyword: "minProperties", pointer: o.place()}
-	if p.extra.kind == irNever {
-		f.msg = "the schema is contradictory: " + itoa(lo) + " properties are asked for and " + itoa(n) + " are possible"
-	} else {
+	if p.extra.kind != irNever {
 		f.msg = "more than one property beyond those listed cannot be guaranteed"
+		return nil, f
 	}
-	return f
+	f.msg = "the schema is contradictory: " + itoa(lo) + " properties are asked for and " + itoa(n) + " are possible"
+	if w.z.reason == nil {
+		w.z.reason = f
+	}
+	return never, nil
 }
