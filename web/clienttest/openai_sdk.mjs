@@ -67,12 +67,12 @@ const fn = { type: "function", function: { name: "get_weather", parameters: { ty
 
 await check("tools", async () => {
   const ask = [{ role: "user", content: "What is the weather in Oslo?" }];
-  const r = await chat({ messages: ask, tools: [fn], tool_choice: "required", max_tokens: 100 });
+  const r = await chat({ messages: ask, tools: [fn], tool_choice: "required", max_tokens: 400 });
   const call = r.choices[0].message.tool_calls[0];
   need(call.function.name === "get_weather" && r.choices[0].finish_reason === "tool_calls", r);
   const back = await chat({ messages: [...ask, r.choices[0].message, { role: "tool", tool_call_id: call.id, content: "Sunny." }], tools: [fn] });
   need(back.choices.length === 1, back);
-  const s = client.chat.completions.stream({ model: MODEL, messages: ask, tools: [fn], tool_choice: "required", max_tokens: 100 });
+  const s = client.chat.completions.stream({ model: MODEL, messages: ask, tools: [fn], tool_choice: "required", max_tokens: 400 });
   const f = await s.finalChatCompletion();
   need(JSON.parse(f.choices[0].message.tool_calls[0].function.arguments).city, f);
 });

@@ -66,7 +66,7 @@ def stream_usage():
 
 @check
 def stream_helper():
-    with client.chat.completions.stream(model=MODEL, messages=HI, max_tokens=16, logprobs=True, top_logprobs=2) as s:
+    with client.chat.completions.stream(model=MODEL, messages=HI, max_tokens=400, logprobs=True, top_logprobs=2) as s:
         kinds = {e.type for e in s}
         final = s.get_final_completion()
     need("content.delta" in kinds and final.choices[0].message.content, kinds)
@@ -108,12 +108,12 @@ def full_dump_of_a_message():
 def tools():
     fn = {"type": "function", "function": {"name": "get_weather", "description": "Weather.", "parameters": {"type": "object", "properties": {"city": {"enum": ["Oslo", "Rome"]}}, "required": ["city"], "additionalProperties": False}}}
     ask = [{"role": "user", "content": "What is the weather in Oslo?"}]
-    r = client.chat.completions.create(model=MODEL, messages=ask, tools=[fn], tool_choice="required", max_tokens=100)
+    r = client.chat.completions.create(model=MODEL, messages=ask, tools=[fn], tool_choice="required", max_tokens=400)
     call = r.choices[0].message.tool_calls[0]
     need(call.function.name == "get_weather" and r.choices[0].finish_reason == "tool_calls", r)
     back = ask + [r.choices[0].message, {"role": "tool", "tool_call_id": call.id, "content": "Sunny."}]
     need(client.chat.completions.create(model=MODEL, messages=back, tools=[fn], max_tokens=8).choices, "no answer to the result")
-    with client.chat.completions.stream(model=MODEL, messages=ask, tools=[fn], tool_choice="required", max_tokens=100) as s:
+    with client.chat.completions.stream(model=MODEL, messages=ask, tools=[fn], tool_choice="required", max_tokens=400) as s:
         for _ in s:
             pass
         call = s.get_final_completion().choices[0].message.tool_calls[0]
