@@ -15,9 +15,11 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
+	"hearth/appliance"
 	"hearth/engine/weights/gguftest"
 	"hearth/kernels"
 )
@@ -223,4 +225,112 @@ func load(s *selfServer, n int, life time.Duration, seed uint64, seen *sync.Map)
 	cancel()
 	wg.Wait()
 	return int(ended.Load())
+}
+
+// TestWorkerLost ends the worker in two ways under open streams: each stream
+// ends with an error inside it, is charged for what it delivered, and a new
+// worker answers soon; the server itself never stops.
+func TestWorkerLost(t *testing.T) {
+	if chaosRounds(t) == 0 {
+		t.Skip("not with -short")
+	}
+	if _, err := os.Stat("/proc/self/exe"); err != nil {
+		t.Skip("SKIPPED: workers need /proc")
+	}
+	model := gguftest.WriteLlama(t, gguftest.Options{Seed: 1, Context: 8192, Type: kernels.Q8_0})
+	dir := filepath.Join(t.TempDir(), "d")
+	conf := filepath.Join(t.TempDir(), "c.toml")
+	if err := os.WriteFile(conf, []byte(fmt.Sprintf("[[model]]\nname = \"tiny\"\npath = %q\n", model)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	exe := asProgram(t)
+	s := startSelf(t, exe, dir, conf)
+	defer s.cmd.Process.Kill()
+	var first struct {
+		Key string `json:"api_key"`
+	}
+	b, _ := os.ReadFile(filepath.Join(dir, "first-run.json"))
+	if err := json.Unmarshal(b, &first); err != nil {
+		t.Fatal(err)
+	}
+	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGSTOP} {
+		const n = 4
+		ends := make(chan string, n)
+		for range n {
+			go func() {
+				r, done, err := request(context.Background(), dir, s.base, "POST", "/v1/completions", first.Key,
+					`{"model":"tiny","prompt":[5],"stream":true,"ignore_eos":true,"max_tokens":8000}`)
+				if err != nil {
+					ends <- err.Error()
+					return
+				}
+				defer done()
+				b, err := io.ReadAll(r.Body)
+				ends <- fmt.Sprintf("%s%v", b[max(0, len(b)-300):], err)
+			}()
+		}
+		time.Sleep(300 * time.Millisecond)
+		pid := workerOf(t, s.cmd.Process.Pid)
+		syscall.Kill(pid, sig)
+		struck := time.Now()
+		for range n {
+			select {
+			case end := <-ends:
+				if !strings.Contains(end, `data: {"error"`) || !strings.HasSuffix(end, "<nil>") {
+					t.Errorf("%v: a stream ended with %q", sig, end)
+				}
+			case <-time.After(20 * time.Second):
+				t.Fatalf("%v: a stream does not end", sig)
+			}
+		}
+		t.Logf("%v: streams ended after %v", sig, time.Since(struck).Round(time.Millisecond))
+		for {
+			if status, _, err := get(dir, s.base, "GET", "/readyz", "", ""); err != nil {
+				t.Fatalf("%v: the server does not answer: %v", sig, err)
+			} else if status == http.StatusOK && workerOf(t, s.cmd.Process.Pid) != pid {
+				break
+			}
+			if time.Since(struck) > 30*time.Second {
+				t.Fatalf("%v: no new worker is ready", sig)
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		t.Logf("%v: ready again after %v", sig, time.Since(struck).Round(time.Millisecond))
+	}
+	var rows []struct {
+		Outcome string `json:"outcome"`
+		Usage   struct {
+			Output int `json:"output"`
+		} `json:"usage"`
+	}
+	command(t, exe, dir, &rows, "ledger", "list")
+	for _, r := range rows {
+		if r.Outcome != "partial" || r.Usage.Output == 0 {
+			t.Errorf("a row says %+v, wanted a partial answer with its tokens", r)
+		}
+	}
+	if len(rows) != 8 {
+		t.Errorf("%d rows, wanted 8", len(rows))
+	}
+}
+
+// workerOf finds the one child process of pid that is a worker; 0 if there is
+// none now.
+func workerOf(t *testing.T, pid int) int {
+	t.Helper()
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range tasks {
+		b, _ := os.ReadFile(path)
+		for _, f := range strings.Fields(string(b)) {
+			line, _ := os.ReadFile("/proc/" + f + "/cmdline")
+			if strings.Contains(string(line), appliance.WorkerCommand) {
+				n, _ := strconv.Atoi(f)
+				return n
+			}
+		}
+	}
+	return 0
 }
