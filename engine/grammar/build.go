@@ -33,7 +33,9 @@ func (c *Compiler) compile(ctx context.Context, e Expr) (*Compiled, error) {
 	if err != nil {
 		return nil, refusal(err, e.n)
 	}
-	return &Compiled{v: c.v, t: newTable(p, c.v, c.o.StateBytes), work: maxWork - b.left}, nil
+	out := &Compiled{v: c.v, t: newTable(p, c.v, c.o.StateBytes), work: maxWork - b.left, fixed: p.bytes()}
+	out.size.Store(out.fixed + int64(out.t.bytes))
+	return out, nil
 }
 
 // refusal makes the error that callers see. n names the field at fault where

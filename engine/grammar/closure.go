@@ -1,7 +1,5 @@
 package grammar
 
-import "slices"
-
 // closer follows what takes no byte: choices, calls, returns, counting. Its
 // slices are reused from step to step.
 type closer struct {
@@ -113,8 +111,7 @@ func (t *table) close() int32 {
 		// Fewer threads only narrow what may come, and each can be completed.
 		c.out = c.out[:maxConfigs]
 	}
-	slices.SortFunc(c.out, compareConfigs)
-	return t.intern(slices.Compact(c.out))
+	return t.intern(t.order(c.out))
 }
 
 func (t *table) follow(tk task) {
@@ -188,8 +185,7 @@ func (t *table) enter() {
 		}
 	}
 	c.pending = rest
-	slices.SortFunc(c.node, compareConfigs)
-	c.node = slices.Compact(c.node)
+	c.node = t.order(c.node)
 	if len(c.node) > maxConfigs {
 		c.node = c.node[:maxConfigs]
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"hearth/engine/infer"
@@ -15,7 +16,8 @@ type Options struct {
 	Workers      int           // compilations at once; default 1
 	Queue        int           // callers that may wait for a worker; default 64
 	Deadline     time.Duration // clock behind the work bound of one compilation; default 5 s
-	CacheEntries int           // compiled grammars kept; default 128
+	CacheEntries int           // compiled grammars kept; default 256
+	CacheBytes   int           // memory of all that are kept; default 256 MiB
 	StateBytes   int           // states and masks of one grammar; default 16 MiB
 }
 
@@ -27,7 +29,8 @@ func (o Options) withDefaults() Options {
 	}
 	set(&o.Workers, 1)
 	set(&o.Queue, 64)
-	set(&o.CacheEntries, 128)
+	set(&o.CacheEntries, 256)
+	set(&o.CacheBytes, 256<<20)
 	set(&o.StateBytes, 16<<20)
 	if o.Deadline <= 0 {
 		o.Deadline = 5 * time.Second
@@ -125,12 +128,36 @@ func (c *Compiler) lookup(key [32]byte) (en *entry, mine bool, err error) {
 	c.waiting++
 	en = &entry{key: key, done: make(chan struct{})}
 	c.entries[key] = c.order.PushFront(en)
-	for c.order.Len() > c.o.CacheEntries {
-		el := c.order.Back()
-		delete(c.entries, el.Value.(*entry).key)
-		c.order.Remove(el)
-	}
+	c.evictLocked()
 	return en, true, nil
+}
+
+// evictLocked forgets what has not been used for longest until the rest is
+// within bounds. Sequences that still use it keep it alive.
+func (c *Compiler) evictLocked() {
+	left := int64(c.o.CacheBytes)
+	for el := c.order.Front(); el != nil; el = el.Next() {
+		if en := el.Value.(*entry); en.ready() {
+			left -= en.c.size.Load()
+		}
+	}
+	for c.order.Len() > 1 && (c.order.Len() > c.o.CacheEntries || left < 0) {
+		en := c.order.Remove(c.order.Back()).(*entry)
+		delete(c.entries, en.key)
+		if en.ready() {
+			left += en.c.size.Load()
+		}
+	}
+}
+
+// ready reports whether the entry has been filled with a grammar.
+func (en *entry) ready() bool {
+	select {
+	case <-en.done:
+		return en.err == nil
+	default:
+		return false
+	}
 }
 
 // fill compiles e into en. Refusals stay out of the cache: they are cheap to
@@ -161,8 +188,10 @@ func (c *Compiler) fill(ctx context.Context, en *entry, e Expr) (*Compiled, erro
 
 // Compiled is a grammar ready for use, shared by any number of Matchers.
 type Compiled struct {
-	v    *Vocab
-	work int64 // steps that compiling took
+	v     *Vocab
+	work  int64        // steps that compiling took
+	fixed int64        // bytes of the program
+	size  atomic.Int64 // bytes of all
 
 	mu sync.Mutex // guards t and everything in it
 	t  *table

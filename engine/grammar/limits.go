@@ -10,18 +10,18 @@ import (
 
 // Bounds on what a grammar may ask for. They hold for every front end.
 const (
-	maxInputBytes = 4 << 20    // schema, pattern, grammar or choices together
-	maxDepth      = 64         // nesting of JSON, of groups, of brackets
-	maxRules      = 10_000     // rules of one grammar
-	maxExpanded   = 2_000      // copies that a counted repetition may be written out to
-	maxInsts      = 1 << 20    // instructions of a program
-	maxDFAStates  = 20_000     // of one automaton over code points
-	maxDisjuncts  = 256        // alternatives of one type in a schema's normal form
-	maxConfigs    = 8_192      // of one state; more are cut off, which only narrows the language
-	maxEnum       = 100_000    // members of enum and choices
-	maxCount      = 1 << 30    // minLength, maxItems and the like
-	maxWork       = 2_500_000  // steps of one compilation, some 0.1 µs each
-	maxMaskWork   = 32_000_000 // configs looked at for one mask
+	maxInputBytes = 4 << 20   // schema, pattern, grammar or choices together
+	maxDepth      = 64        // nesting of JSON, of groups, of brackets
+	maxRules      = 10_000    // rules of one grammar
+	maxExpanded   = 2_000     // copies that a counted repetition may be written out to
+	maxInsts      = 1 << 20   // instructions of a program
+	maxDFAStates  = 20_000    // of one automaton over code points
+	maxDisjuncts  = 256       // alternatives of one type in a schema's normal form
+	maxConfigs    = 8_192     // of one state; more are cut off, which only narrows the language
+	maxEnum       = 100_000   // members of enum and choices
+	maxCount      = 1 << 30   // minLength, maxItems and the like
+	maxWork       = 2_500_000 // steps of one compilation, some 0.1 µs each
+	maxMaskWork   = 8_000_000 // configs looked at for one mask
 )
 
 // budget bounds one compilation: work counted in steps, so that the same input

@@ -171,7 +171,7 @@ func (w *walker) run(tr *trie) {
 			to = w.t.step(from, k)
 		}
 		w.work += len(w.t.sets[from].configs)
-		if w.work > maxMaskWork {
+		if w.work > w.t.work {
 			w.cut = true
 			return
 		}
@@ -212,6 +212,7 @@ func (w *walker) singles() {
 func (w *walker) renew(depth int) {
 	old := w.t
 	w.t = newTable(old.p, old.v, old.limit)
+	w.t.work = old.work
 	seen := map[int32]int32{}
 	for i := 0; i < depth; i++ {
 		w.path[i] = w.t.carry(old, w.path[i], seen)

@@ -50,6 +50,33 @@ func TestMaskIsExact(t *testing.T) {
 	}
 }
 
+// TestMaskCutShort bounds the work of a mask to almost nothing: what is left is
+// part of the full mask and never empty.
+func TestMaskCutShort(t *testing.T) {
+	e := FromSchema(json.RawMessage(`{"type":"object","properties":{"a":{"enum":["red","blue"]},"b":{"type":"string","pattern":"^(red|a*b*)+$"}},"required":["a","b"],"additionalProperties":false}`), SchemaOptions{})
+	full, cut := mustCompile(t, e), mustCompile(t, e)
+	cut.t.work = 3
+	a, b := make([]uint32, MaskWords(full.v.Size())), make([]uint32, MaskWords(full.v.Size()))
+	m, n := full.NewMatcher(), cut.NewMatcher()
+	for _, c := range []byte(`{"a":"blue", "b":"redaab"}`) {
+		m.Mask(a)
+		n.Mask(b)
+		some := uint32(0)
+		for i := range b {
+			if b[i]&^a[i] != 0 {
+				t.Fatal("a mask that is cut short allows more")
+			}
+			some |= b[i]
+		}
+		if some == 0 || b[c>>5]&(1<<(c&31)) == 0 {
+			t.Fatalf("at %q nothing is left", c)
+		}
+		if m.Accept(int32(c)) != nil || n.Accept(int32(c)) != nil {
+			t.Fatal("refused")
+		}
+	}
+}
+
 func TestMaskAllocatesNothing(t *testing.T) {
 	c := mustCompile(t, FromSchema(json.RawMessage(`{"type":"array","items":{"type":"string","maxLength":9},"maxItems":5000}`), SchemaOptions{}))
 	bits := make([]uint32, MaskWords(c.v.Size()))

@@ -30,6 +30,7 @@ func (m *Matcher) enter() *table {
 	if t.full() {
 		old := t
 		t = newTable(old.p, old.v, old.limit)
+		t.work = old.work
 		m.c.t = t
 	}
 	if m.t != t {
@@ -40,7 +41,10 @@ func (m *Matcher) enter() *table {
 	return t
 }
 
-func (m *Matcher) leave() { m.c.mu.Unlock() }
+func (m *Matcher) leave() {
+	m.c.size.Store(m.c.fixed + int64(m.c.t.bytes))
+	m.c.mu.Unlock()
+}
 
 // Mask sets the bit of every token that may come next and clears all others.
 // bits has MaskWords(vocabulary size) words or more; bits beyond the vocabulary

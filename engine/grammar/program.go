@@ -78,6 +78,15 @@ type program struct {
 	byteOf  []byte // one byte of each class
 }
 
+// bytes is about what the program takes in memory.
+func (p *program) bytes() int64 {
+	n := 16*len(p.insts) + 8*len(p.edges) + 4*len(p.outs) + 16*len(p.start)
+	for _, g := range p.guards {
+		n += 32 + 4*len(g.atLeast)
+	}
+	return int64(n)
+}
+
 // passes decides opGuard for a counter that stands at c before the count.
 func (p *program) passes(g int32, c int32) bool {
 	gd := &p.guards[g]

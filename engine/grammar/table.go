@@ -1,6 +1,9 @@
 package grammar
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // config is one thread of a state: where it is, what its rule has counted, and
 // the node (a set) that holds where its rule returns to.
@@ -10,6 +13,7 @@ type config struct{ pc, ctr, node int32 }
 // instructions consume or end) or a return node.
 type set struct {
 	configs []config
+	hash    uint64  // of the content, the same in every table
 	trans   []int32 // by byte class: the set after it, or unknown; nil until asked for
 	alike   int32   // the set with clamped counters that has the same mask, or unknown
 	plain   int32   // the set after any one plain character, noPlain, or unknown
@@ -32,6 +36,7 @@ type table struct {
 	sets  []set
 	index map[uint64]int32 // hash of configs to set; colliding hashes count on
 	bytes int              // estimate of what all this takes
+	work  int              // configs that one mask may look at
 	limit int              // bytes at which it is full
 	room  int              // bytes at which it is full, not below twice what was carried over
 	start int32
@@ -41,7 +46,7 @@ type table struct {
 }
 
 func newTable(p *program, v *Vocab, limit int) *table {
-	t := &table{p: p, v: v, limit: limit, room: limit, index: map[uint64]int32{}}
+	t := &table{p: p, v: v, limit: limit, room: limit, work: maxMaskWork, index: map[uint64]int32{}}
 	t.intern(nil)
 	t.c.begin()
 	if p.nullable[p.root] {
@@ -57,15 +62,19 @@ func (t *table) full() bool { return t.bytes > t.room }
 // settle notes that what is in t now has been carried over and must stay.
 func (t *table) settle() { t.room = max(t.limit, 2*t.bytes) }
 
-// intern returns the set with the given configs, which must be ascending.
+// intern returns the set with the given configs, which must be in order.
 func (t *table) intern(cs []config) int32 {
 	h := uint64(14695981039346656037)
 	for _, c := range cs {
 		h = (h ^ uint64(uint32(c.pc)) ^ uint64(uint32(c.ctr))<<32) * 0x9E3779B97F4A7C15
-		h = (h ^ h>>29 ^ uint64(uint32(c.node))) * 0xBF58476D1CE4E5B9
+		h = (h ^ h>>29) * 0xBF58476D1CE4E5B9
+		if c.node != deadSet {
+			h = (h ^ t.sets[c.node].hash ^ h>>32) * 0x94D049BB133111EB
+		}
 	}
-	for ; ; h++ {
-		id, ok := t.index[h]
+	at := h
+	for ; ; at++ {
+		id, ok := t.index[at]
 		if !ok {
 			break
 		}
@@ -74,15 +83,15 @@ func (t *table) intern(cs []config) int32 {
 		}
 	}
 	id := int32(len(t.sets))
-	s := set{configs: t.keep(cs), alike: unknown, plain: unknown}
+	s := set{configs: t.keep(cs), hash: h, alike: unknown, plain: unknown}
 	for _, c := range cs {
 		if c.pc == t.p.ends {
 			s.accept = true
 		}
 	}
 	t.sets = append(t.sets, s)
-	t.index[h] = id
-	t.bytes += 96 + 12*len(cs)
+	t.index[at] = id
+	t.bytes += 112 + 12*len(cs)
 	return id
 }
 
@@ -167,21 +176,30 @@ func (t *table) alikeSet(s int32) int32 {
 		}
 		cs[i] = c
 	}
-	slices.SortFunc(cs, compareConfigs)
-	a := t.intern(slices.Compact(cs))
+	a := t.intern(t.order(cs))
 	t.sets[s].alike = a
 	t.sets[a].alike = a
 	return a
 }
 
-func compareConfigs(a, b config) int {
-	switch {
-	case a.pc != b.pc:
-		return int(a.pc) - int(b.pc)
-	case a.ctr != b.ctr:
-		return int(a.ctr) - int(b.ctr)
-	}
-	return int(a.node) - int(b.node)
+// order sorts configs and drops repetitions. Nodes are ordered by content, not
+// by number, so that the order does not depend on what the table has seen.
+func (t *table) order(cs []config) []config {
+	slices.SortFunc(cs, func(a, b config) int {
+		switch {
+		case a.pc != b.pc:
+			return int(a.pc) - int(b.pc)
+		case a.ctr != b.ctr:
+			return int(a.ctr) - int(b.ctr)
+		case a.node == b.node:
+			return 0
+		}
+		if c := cmp.Compare(t.sets[a.node].hash, t.sets[b.node].hash); c != 0 {
+			return c
+		}
+		return int(a.node) - int(b.node)
+	})
+	return slices.Compact(cs)
 }
 
 // carry brings set s of old into t, its return nodes first. seen maps what has
@@ -197,8 +215,7 @@ func (t *table) carry(old *table, s int32, seen map[int32]int32) int32 {
 	for i := range cs {
 		cs[i].node = t.carry(old, cs[i].node, seen)
 	}
-	slices.SortFunc(cs, compareConfigs)
-	n := t.intern(cs)
+	n := t.intern(t.order(cs))
 	seen[s] = n
 	return n
 }
