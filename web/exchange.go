@@ -82,6 +82,7 @@ func (w *response) FlushError() error {
 	w.extend()
 	err := w.rc.Flush()
 	w.failed = w.failed || err != nil
+	_ = w.rc.SetWriteDeadline(time.Time{}) // the next piece may be long in coming
 	return err
 }
 
@@ -242,6 +243,7 @@ func (x *exchange) finish() {
 	}
 	x.s.open.Add(-1)
 	x.report()
+	x.w.extend() // for what the library has yet to send
 	if v == http.ErrAbortHandler {
 		panic(v)
 	}
