@@ -245,7 +245,9 @@ func TestForeignFiles(t *testing.T) {
 	}
 	db.Update(func(tx *bolt.Tx) error { _, err := tx.CreateBucket([]byte("x")); return err })
 	db.Close()
-	for _, p := range []string{text, other, dir} {
+	folder := filepath.Join(dir, "folder")
+	os.Mkdir(folder, 0o700)
+	for _, p := range []string{text, other, folder} {
 		if _, err := Open(p, Options{BallastBytes: -1}); err == nil {
 			t.Errorf("opened %s", p)
 		}
