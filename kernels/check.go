@@ -111,7 +111,7 @@ func (p *Program) checkOp(o *Op) error {
 		if g < 0 || w%g != 0 {
 			return fmt.Errorf("norm group %d does not divide %d", g, w)
 		}
-		return errors.Join(p.checkReg(o.A, w), p.checkTensor(o.W, 1, g))
+		return first(p.checkReg(o.A, w), p.checkTensor(o.W, 1, g))
 	case OpLinear:
 		if err := p.checkReg(o.A, 0); err != nil {
 			return fmt.Errorf("a: %w", err)
@@ -121,7 +121,7 @@ func (p *Program) checkOp(o *Op) error {
 		}
 		err := p.checkTensor(o.W, w, p.Regs[o.A])
 		if o.Bias != NoTensor {
-			err = errors.Join(err, p.checkTensor(o.Bias, 1, w))
+			err = first(err, p.checkTensor(o.Bias, 1, w))
 		}
 		return err
 	case OpRope:
@@ -131,7 +131,7 @@ func (p *Program) checkOp(o *Op) error {
 	case OpAdd:
 		return p.checkReg(o.A, w)
 	case OpSiluMul, OpGeluMul:
-		return errors.Join(p.checkReg(o.A, w), p.checkReg(o.B, w))
+		return first(p.checkReg(o.A, w), p.checkReg(o.B, w))
 	case OpScale:
 		return nil
 	case OpSoftCap:
@@ -172,7 +172,7 @@ func (p *Program) checkAttention(o *Op) error {
 		return fmt.Errorf("kv layer %d has %d heads of %d, attention %d of %d", o.Layer, l.KVHeads, l.HeadDim, a.KVHeads, a.HeadDim)
 	}
 	q, kv := a.Heads*a.HeadDim, a.KVHeads*a.HeadDim
-	return errors.Join(p.checkReg(o.Dst, q), p.checkReg(o.A, q), p.checkReg(o.K, kv), p.checkReg(o.V, kv))
+	return first(p.checkReg(o.Dst, q), p.checkReg(o.A, q), p.checkReg(o.K, kv), p.checkReg(o.V, kv))
 }
 
 // Validate checks the sizes of a cache.
@@ -246,6 +246,16 @@ func checkRows(what string, rows []int32, limit, room, width int) error {
 	}
 	if room < len(rows)*width {
 		return fmt.Errorf("batch: room for %d %s values, want %d", room, what, len(rows)*width)
+	}
+	return nil
+}
+
+// first is the first error that is one.
+func first(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -59,6 +59,10 @@ func checkQuantFile(t *testing.T, path string) {
 	if err := json.Unmarshal(raw, &f); err != nil {
 		t.Fatal(err)
 	}
+	checkQuants(t, &f)
+}
+
+func checkQuants(t *testing.T, f *quantFile) {
 	typ, err := ParseDType(f.Type)
 	if err != nil {
 		t.Logf("%s: not a type of ours", f.Type)
@@ -111,6 +115,21 @@ func TestQuantVectors(t *testing.T) {
 	}
 	for _, f := range files {
 		checkQuantFile(t, f)
+	}
+}
+
+// A block or two of every type, so that a checkout alone can be tested.
+func TestQuantBlocks(t *testing.T) {
+	raw, err := os.ReadFile("testdata/quants.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []quantFile
+	if err := json.Unmarshal(raw, &all); err != nil {
+		t.Fatal(err)
+	}
+	for i := range all {
+		checkQuants(t, &all[i])
 	}
 }
 

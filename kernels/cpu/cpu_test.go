@@ -72,6 +72,8 @@ func TestBatchInvariance(t *testing.T) {
 	}
 }
 
+func TestCopyBlocks(t *testing.T) { kerneltest.CopiedBlocks(t, open(Options{Threads: 2})) }
+
 // A step in steady state does not allocate.
 func TestStepAllocs(t *testing.T) {
 	p := kerneltest.Model(kerneltest.Shape{Vocab: 64, Width: 256, Layers: 2, Heads: 4, KVHeads: 2, HeadDim: 64, FFN: 512,

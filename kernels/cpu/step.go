@@ -51,6 +51,9 @@ func (d *Device) Step(b *kernels.Batch) error {
 	if err := b.Validate(d.p, d.kv); err != nil {
 		return fmt.Errorf("cpu: %w", err)
 	}
+	if len(b.Tokens) == 0 {
+		return nil
+	}
 	d.batch = b
 	d.reserve(b)
 	d.active = d.crew.size(len(b.Tokens))
@@ -58,6 +61,9 @@ func (d *Device) Step(b *kernels.Batch) error {
 	d.pool.run(d.active, d.threadF)
 	d.crew.report(len(b.Tokens), int(d.pool.turn.slept.Load()))
 	d.batch = nil
+	if d.logitsInPlace() {
+		d.regs[d.p.Logits].data = nil // the caller's
+	}
 	return nil
 }
 

@@ -184,3 +184,32 @@ func sameBits(t *testing.T, seq, pos int, what string, a, b []float32) {
 		}
 	}
 }
+
+// CopiedBlocks continues a sequence from copies of its blocks: the results must
+// be the same bits, also when the originals have been overwritten.
+func CopiedBlocks(t *testing.T, open Open) {
+	for _, typ := range []kernels.DType{kernels.F32, kernels.BF16} {
+		rng := rand.New(rand.NewPCG(5, 5))
+		shape := smallShapes()[0]
+		p := Model(shape, 5)
+		d := load(t, open, p, kernels.KVConfig{Blocks: 12, BlockSize: 16, Type: typ})
+		seqs := newSequences(rng, 2, shape.Vocab)
+		a, other := seqs[0], seqs[1]
+		a.blocks = []int32{3, 0, 7, 9}
+		stepBatch(t, d, p, []*sequence{a}, []int{sequenceLen}, rng)
+		b := &sequence{tokens: a.tokens, blocks: a.blocks}
+		stepBatch(t, d, p, []*sequence{b}, []int{40}, rng)
+		if err := d.CopyBlocks([][2]int32{{3, 1}, {0, 5}, {7, 11}}); err != nil {
+			t.Fatal(err)
+		}
+		other.blocks = []int32{0, 7, 3, 2}
+		stepBatch(t, d, p, []*sequence{other}, []int{sequenceLen}, rng)
+		b.blocks = []int32{1, 5, 11, 4}
+		stepBatch(t, d, p, []*sequence{b}, []int{sequenceLen - 40}, rng)
+		sameSequences(t, []*sequence{a}, []*sequence{b})
+		if d.CopyBlocks([][2]int32{{0, 12}}) == nil || d.CopyBlocks([][2]int32{{-1, 0}}) == nil {
+			t.Error("a copy to or from no block was accepted")
+		}
+		d.Close()
+	}
+}

@@ -93,6 +93,9 @@ func (d *Device) Step(b *kernels.Batch) error {
 	if err := b.Validate(d.p, d.kv); err != nil {
 		return fmt.Errorf("ref: %w", err)
 	}
+	if len(b.Tokens) == 0 {
+		return nil
+	}
 	for i, w := range d.p.Regs {
 		d.regs[i] = grow(d.regs[i], len(b.Tokens)*w)
 	}
