@@ -172,6 +172,29 @@ func TestRenewal(t *testing.T) {
 	}
 }
 
+// With an ACME authority that does not answer the start does not wait: the local
+// certificate stands in, and ordinary clients are spoken to.
+func TestACMEDoesNotBlock(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and never answers
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	o := options(newMemory())
+	o.TLS.Mode, o.TLS.Names, o.TLS.Directory = config.TLSACME, []string{"localhost"}, "https://"+l.Addr().String()+"/dir"
+	began := time.Now()
+	m := open(t, o)
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("the start took %s", took)
+	}
+	if !slices.Contains(m.TLSConfig().NextProtos, "h2") {
+		t.Error("HTTP/2 is not offered")
+	}
+	if _, err := dial(t, m, "localhost", serve(t, m, "127.0.0.1:0"), tls.VersionTLS13); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestDamagedAuthorityIsRefused(t *testing.T) {
 	kv := newMemory()
 	open(t, options(kv))

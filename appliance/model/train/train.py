@@ -186,7 +186,7 @@ def answer(p, tok, question, run, limit=90):
 def main():
     a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     a.add_argument("out")
-    a.add_argument("--steps", type=int, default=2000)
+    a.add_argument("--steps", type=int, default=2200)
     a.add_argument("--batch", type=int, default=3)
     o = a.parse_args()
     r = random.Random(1)
