@@ -9471,6 +9471,283 @@ block:
 	VZEROUPPER
 	RET
 
+// func floatsQ4_0(dst *float32, w *byte, blocks int)
+// Requires: AVX, AVX2, F16C
+TEXT ·floatsQ4_0(SB), NOSPLIT, $0-24
+	MOVQ    dst+0(FP), AX
+	MOVQ    w+8(FP), CX
+	MOVQ    blocks+16(FP), DX
+	VMOVDQU mask4<>+0(SB), Y0
+
+block:
+	VCVTPH2PS (CX), Y1
+	VMOVDQU   16(CX), Y3
+	VPAND     Y0, Y3, Y2
+	VPAND     lowByte<>+0(SB), Y2, Y4
+	VPSUBD    offset8<>+0(SB), Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y1, Y4, Y4
+	VMOVUPS   Y4, (AX)
+	VPSRLD    $0x08, Y2, Y4
+	VPAND     lowByte<>+0(SB), Y4, Y4
+	VPSUBD    offset8<>+0(SB), Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y1, Y4, Y4
+	VMOVUPS   Y4, 32(AX)
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     lowByte<>+0(SB), Y4, Y4
+	VPSUBD    offset8<>+0(SB), Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y1, Y4, Y4
+	VMOVUPS   Y4, 64(AX)
+	VPSRLD    $0x18, Y2, Y2
+	VPSUBD    offset8<>+0(SB), Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y1, Y2, Y2
+	VMOVUPS   Y2, 96(AX)
+	VPSRLW    $0x04, Y3, Y2
+	VPAND     Y0, Y2, Y2
+	VPAND     lowByte<>+0(SB), Y2, Y3
+	VPSUBD    offset8<>+0(SB), Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VMOVUPS   Y3, 512(AX)
+	VPSRLD    $0x08, Y2, Y3
+	VPAND     lowByte<>+0(SB), Y3, Y3
+	VPSUBD    offset8<>+0(SB), Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VMOVUPS   Y3, 544(AX)
+	VPSRLD    $0x10, Y2, Y3
+	VPAND     lowByte<>+0(SB), Y3, Y3
+	VPSUBD    offset8<>+0(SB), Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VMOVUPS   Y3, 576(AX)
+	VPSRLD    $0x18, Y2, Y2
+	VPSUBD    offset8<>+0(SB), Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y1, Y2, Y2
+	VMOVUPS   Y2, 608(AX)
+	VMOVDQU   48(CX), Y3
+	VPAND     Y0, Y3, Y2
+	VPAND     lowByte<>+0(SB), Y2, Y4
+	VPSUBD    offset8<>+0(SB), Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y1, Y4, Y4
+	VMOVUPS   Y4, 128(AX)
+	VPSRLD    $0x08, Y2, Y4
+	VPAND     lowByte<>+0(SB), Y4, Y4
+	VPSUBD    offset8<>+0(SB), Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y1, Y4, Y4
+	VMOVUPS   Y4, 160(AX)
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     lowByte<>+0(SB), Y4, Y4
+	VPSUBD    offset8<>+0(SB), Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y1, Y4, Y4
+	VMOVUPS   Y4, 192(AX)
+	VPSRLD    $0x18, Y2, Y2
+	VPSUBD    offset8<>+0(SB), Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y1, Y2, Y2
+	VMOVUPS   Y2, 224(AX)
+	VPSRLW    $0x04, Y3, Y2
+	VPAND     Y0, Y2, Y2
+	VPAND     lowByte<>+0(SB), Y2, Y3
+	VPSUBD    offset8<>+0(SB), Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VMOVUPS   Y3, 640(AX)
+	VPSRLD    $0x08, Y2, Y3
+	VPAND     lowByte<>+0(SB), Y3, Y3
+	VPSUBD    offset8<>+0(SB), Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VMOVUPS   Y3, 672(AX)
+	VPSRLD    $0x10, Y2, Y3
+	VPAND     lowByte<>+0(SB), Y3, Y3
+	VPSUBD    offset8<>+0(SB), Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VMOVUPS   Y3, 704(AX)
+	VPSRLD    $0x18, Y2, Y2
+	VPSUBD    offset8<>+0(SB), Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y1, Y2, Y2
+	VMOVUPS   Y2, 736(AX)
+	VMOVDQU   80(CX), Y3
+	VPAND     Y0, Y3, Y2
+	VPAND     lowByte<>+0(SB), Y2, Y4
+	VPSUBD    offset8<>+0(SB), Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y1, Y4, Y4
+	VMOVUPS   Y4, 256(AX)
+	VPSRLD    $0x08, Y2, Y4
+	VPAND     lowByte<>+0(SB), Y4, Y4
+	VPSUBD    offset8<>+0(SB), Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y1, Y4, Y4
+	VMOVUPS   Y4, 288(AX)
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     lowByte<>+0(SB), Y4, Y4
+	VPSUBD    offset8<>+0(SB), Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y1, Y4, Y4
+	VMOVUPS   Y4, 320(AX)
+	VPSRLD    $0x18, Y2, Y2
+	VPSUBD    offset8<>+0(SB), Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y1, Y2, Y2
+	VMOVUPS   Y2, 352(AX)
+	VPSRLW    $0x04, Y3, Y2
+	VPAND     Y0, Y2, Y2
+	VPAND     lowByte<>+0(SB), Y2, Y3
+	VPSUBD    offset8<>+0(SB), Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VMOVUPS   Y3, 768(AX)
+	VPSRLD    $0x08, Y2, Y3
+	VPAND     lowByte<>+0(SB), Y3, Y3
+	VPSUBD    offset8<>+0(SB), Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VMOVUPS   Y3, 800(AX)
+	VPSRLD    $0x10, Y2, Y3
+	VPAND     lowByte<>+0(SB), Y3, Y3
+	VPSUBD    offset8<>+0(SB), Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VMOVUPS   Y3, 832(AX)
+	VPSRLD    $0x18, Y2, Y2
+	VPSUBD    offset8<>+0(SB), Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y1, Y2, Y2
+	VMOVUPS   Y2, 864(AX)
+	VMOVDQU   112(CX), Y3
+	VPAND     Y0, Y3, Y2
+	VPAND     lowByte<>+0(SB), Y2, Y4
+	VPSUBD    offset8<>+0(SB), Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y1, Y4, Y4
+	VMOVUPS   Y4, 384(AX)
+	VPSRLD    $0x08, Y2, Y4
+	VPAND     lowByte<>+0(SB), Y4, Y4
+	VPSUBD    offset8<>+0(SB), Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y1, Y4, Y4
+	VMOVUPS   Y4, 416(AX)
+	VPSRLD    $0x10, Y2, Y4
+	VPAND     lowByte<>+0(SB), Y4, Y4
+	VPSUBD    offset8<>+0(SB), Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y1, Y4, Y4
+	VMOVUPS   Y4, 448(AX)
+	VPSRLD    $0x18, Y2, Y2
+	VPSUBD    offset8<>+0(SB), Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y1, Y2, Y2
+	VMOVUPS   Y2, 480(AX)
+	VPSRLW    $0x04, Y3, Y2
+	VPAND     Y0, Y2, Y2
+	VPAND     lowByte<>+0(SB), Y2, Y3
+	VPSUBD    offset8<>+0(SB), Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VMOVUPS   Y3, 896(AX)
+	VPSRLD    $0x08, Y2, Y3
+	VPAND     lowByte<>+0(SB), Y3, Y3
+	VPSUBD    offset8<>+0(SB), Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VMOVUPS   Y3, 928(AX)
+	VPSRLD    $0x10, Y2, Y3
+	VPAND     lowByte<>+0(SB), Y3, Y3
+	VPSUBD    offset8<>+0(SB), Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VMOVUPS   Y3, 960(AX)
+	VPSRLD    $0x18, Y2, Y2
+	VPSUBD    offset8<>+0(SB), Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y1, Y2, Y2
+	VMOVUPS   Y2, 992(AX)
+	ADDQ      $0x00000400, AX
+	ADDQ      $0x00000090, CX
+	DECQ      DX
+	JNZ       block
+	VZEROUPPER
+	RET
+
+DATA lowByte<>+0(SB)/1, $0xff
+DATA lowByte<>+1(SB)/1, $0x00
+DATA lowByte<>+2(SB)/1, $0x00
+DATA lowByte<>+3(SB)/1, $0x00
+DATA lowByte<>+4(SB)/1, $0xff
+DATA lowByte<>+5(SB)/1, $0x00
+DATA lowByte<>+6(SB)/1, $0x00
+DATA lowByte<>+7(SB)/1, $0x00
+DATA lowByte<>+8(SB)/1, $0xff
+DATA lowByte<>+9(SB)/1, $0x00
+DATA lowByte<>+10(SB)/1, $0x00
+DATA lowByte<>+11(SB)/1, $0x00
+DATA lowByte<>+12(SB)/1, $0xff
+DATA lowByte<>+13(SB)/1, $0x00
+DATA lowByte<>+14(SB)/1, $0x00
+DATA lowByte<>+15(SB)/1, $0x00
+DATA lowByte<>+16(SB)/1, $0xff
+DATA lowByte<>+17(SB)/1, $0x00
+DATA lowByte<>+18(SB)/1, $0x00
+DATA lowByte<>+19(SB)/1, $0x00
+DATA lowByte<>+20(SB)/1, $0xff
+DATA lowByte<>+21(SB)/1, $0x00
+DATA lowByte<>+22(SB)/1, $0x00
+DATA lowByte<>+23(SB)/1, $0x00
+DATA lowByte<>+24(SB)/1, $0xff
+DATA lowByte<>+25(SB)/1, $0x00
+DATA lowByte<>+26(SB)/1, $0x00
+DATA lowByte<>+27(SB)/1, $0x00
+DATA lowByte<>+28(SB)/1, $0xff
+DATA lowByte<>+29(SB)/1, $0x00
+DATA lowByte<>+30(SB)/1, $0x00
+DATA lowByte<>+31(SB)/1, $0x00
+GLOBL lowByte<>(SB), RODATA|NOPTR, $32
+
+DATA offset8<>+0(SB)/1, $0x08
+DATA offset8<>+1(SB)/1, $0x00
+DATA offset8<>+2(SB)/1, $0x00
+DATA offset8<>+3(SB)/1, $0x00
+DATA offset8<>+4(SB)/1, $0x08
+DATA offset8<>+5(SB)/1, $0x00
+DATA offset8<>+6(SB)/1, $0x00
+DATA offset8<>+7(SB)/1, $0x00
+DATA offset8<>+8(SB)/1, $0x08
+DATA offset8<>+9(SB)/1, $0x00
+DATA offset8<>+10(SB)/1, $0x00
+DATA offset8<>+11(SB)/1, $0x00
+DATA offset8<>+12(SB)/1, $0x08
+DATA offset8<>+13(SB)/1, $0x00
+DATA offset8<>+14(SB)/1, $0x00
+DATA offset8<>+15(SB)/1, $0x00
+DATA offset8<>+16(SB)/1, $0x08
+DATA offset8<>+17(SB)/1, $0x00
+DATA offset8<>+18(SB)/1, $0x00
+DATA offset8<>+19(SB)/1, $0x00
+DATA offset8<>+20(SB)/1, $0x08
+DATA offset8<>+21(SB)/1, $0x00
+DATA offset8<>+22(SB)/1, $0x00
+DATA offset8<>+23(SB)/1, $0x00
+DATA offset8<>+24(SB)/1, $0x08
+DATA offset8<>+25(SB)/1, $0x00
+DATA offset8<>+26(SB)/1, $0x00
+DATA offset8<>+27(SB)/1, $0x00
+DATA offset8<>+28(SB)/1, $0x08
+DATA offset8<>+29(SB)/1, $0x00
+DATA offset8<>+30(SB)/1, $0x00
+DATA offset8<>+31(SB)/1, $0x00
+GLOBL offset8<>(SB), RODATA|NOPTR, $32
+
 // func tileQ4_0x2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
 // Requires: AVX, AVX2
 TEXT ·tileQ4_0x2(SB), NOSPLIT, $0-56
@@ -9873,6 +10150,216 @@ block:
 	VPAND     Y0, Y1, Y1
 	VMOVDQU   Y1, 288(AX)
 	ADDQ      $0x00000140, AX
+	ADDQ      $0x000000a0, CX
+	DECQ      DX
+	JNZ       block
+	VZEROUPPER
+	RET
+
+// func floatsQ4_1(dst *float32, w *byte, blocks int)
+// Requires: AVX, AVX2, F16C
+TEXT ·floatsQ4_1(SB), NOSPLIT, $0-24
+	MOVQ    dst+0(FP), AX
+	MOVQ    w+8(FP), CX
+	MOVQ    blocks+16(FP), DX
+	VMOVDQU mask4<>+0(SB), Y0
+
+block:
+	VCVTPH2PS (CX), Y1
+	VCVTPH2PS 16(CX), Y2
+	VMOVDQU   32(CX), Y4
+	VPAND     Y0, Y4, Y3
+	VPAND     lowByte<>+0(SB), Y3, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y1, Y5, Y5
+	VADDPS    Y2, Y5, Y5
+	VMOVUPS   Y5, (AX)
+	VPSRLD    $0x08, Y3, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y1, Y5, Y5
+	VADDPS    Y2, Y5, Y5
+	VMOVUPS   Y5, 32(AX)
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y1, Y5, Y5
+	VADDPS    Y2, Y5, Y5
+	VMOVUPS   Y5, 64(AX)
+	VPSRLD    $0x18, Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VADDPS    Y2, Y3, Y3
+	VMOVUPS   Y3, 96(AX)
+	VPSRLW    $0x04, Y4, Y3
+	VPAND     Y0, Y3, Y3
+	VPAND     lowByte<>+0(SB), Y3, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y1, Y4, Y4
+	VADDPS    Y2, Y4, Y4
+	VMOVUPS   Y4, 512(AX)
+	VPSRLD    $0x08, Y3, Y4
+	VPAND     lowByte<>+0(SB), Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y1, Y4, Y4
+	VADDPS    Y2, Y4, Y4
+	VMOVUPS   Y4, 544(AX)
+	VPSRLD    $0x10, Y3, Y4
+	VPAND     lowByte<>+0(SB), Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y1, Y4, Y4
+	VADDPS    Y2, Y4, Y4
+	VMOVUPS   Y4, 576(AX)
+	VPSRLD    $0x18, Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VADDPS    Y2, Y3, Y3
+	VMOVUPS   Y3, 608(AX)
+	VMOVDQU   64(CX), Y4
+	VPAND     Y0, Y4, Y3
+	VPAND     lowByte<>+0(SB), Y3, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y1, Y5, Y5
+	VADDPS    Y2, Y5, Y5
+	VMOVUPS   Y5, 128(AX)
+	VPSRLD    $0x08, Y3, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y1, Y5, Y5
+	VADDPS    Y2, Y5, Y5
+	VMOVUPS   Y5, 160(AX)
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y1, Y5, Y5
+	VADDPS    Y2, Y5, Y5
+	VMOVUPS   Y5, 192(AX)
+	VPSRLD    $0x18, Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VADDPS    Y2, Y3, Y3
+	VMOVUPS   Y3, 224(AX)
+	VPSRLW    $0x04, Y4, Y3
+	VPAND     Y0, Y3, Y3
+	VPAND     lowByte<>+0(SB), Y3, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y1, Y4, Y4
+	VADDPS    Y2, Y4, Y4
+	VMOVUPS   Y4, 640(AX)
+	VPSRLD    $0x08, Y3, Y4
+	VPAND     lowByte<>+0(SB), Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y1, Y4, Y4
+	VADDPS    Y2, Y4, Y4
+	VMOVUPS   Y4, 672(AX)
+	VPSRLD    $0x10, Y3, Y4
+	VPAND     lowByte<>+0(SB), Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y1, Y4, Y4
+	VADDPS    Y2, Y4, Y4
+	VMOVUPS   Y4, 704(AX)
+	VPSRLD    $0x18, Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VADDPS    Y2, Y3, Y3
+	VMOVUPS   Y3, 736(AX)
+	VMOVDQU   96(CX), Y4
+	VPAND     Y0, Y4, Y3
+	VPAND     lowByte<>+0(SB), Y3, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y1, Y5, Y5
+	VADDPS    Y2, Y5, Y5
+	VMOVUPS   Y5, 256(AX)
+	VPSRLD    $0x08, Y3, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y1, Y5, Y5
+	VADDPS    Y2, Y5, Y5
+	VMOVUPS   Y5, 288(AX)
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y1, Y5, Y5
+	VADDPS    Y2, Y5, Y5
+	VMOVUPS   Y5, 320(AX)
+	VPSRLD    $0x18, Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VADDPS    Y2, Y3, Y3
+	VMOVUPS   Y3, 352(AX)
+	VPSRLW    $0x04, Y4, Y3
+	VPAND     Y0, Y3, Y3
+	VPAND     lowByte<>+0(SB), Y3, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y1, Y4, Y4
+	VADDPS    Y2, Y4, Y4
+	VMOVUPS   Y4, 768(AX)
+	VPSRLD    $0x08, Y3, Y4
+	VPAND     lowByte<>+0(SB), Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y1, Y4, Y4
+	VADDPS    Y2, Y4, Y4
+	VMOVUPS   Y4, 800(AX)
+	VPSRLD    $0x10, Y3, Y4
+	VPAND     lowByte<>+0(SB), Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y1, Y4, Y4
+	VADDPS    Y2, Y4, Y4
+	VMOVUPS   Y4, 832(AX)
+	VPSRLD    $0x18, Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VADDPS    Y2, Y3, Y3
+	VMOVUPS   Y3, 864(AX)
+	VMOVDQU   128(CX), Y4
+	VPAND     Y0, Y4, Y3
+	VPAND     lowByte<>+0(SB), Y3, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y1, Y5, Y5
+	VADDPS    Y2, Y5, Y5
+	VMOVUPS   Y5, 384(AX)
+	VPSRLD    $0x08, Y3, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y1, Y5, Y5
+	VADDPS    Y2, Y5, Y5
+	VMOVUPS   Y5, 416(AX)
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y1, Y5, Y5
+	VADDPS    Y2, Y5, Y5
+	VMOVUPS   Y5, 448(AX)
+	VPSRLD    $0x18, Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VADDPS    Y2, Y3, Y3
+	VMOVUPS   Y3, 480(AX)
+	VPSRLW    $0x04, Y4, Y3
+	VPAND     Y0, Y3, Y3
+	VPAND     lowByte<>+0(SB), Y3, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y1, Y4, Y4
+	VADDPS    Y2, Y4, Y4
+	VMOVUPS   Y4, 896(AX)
+	VPSRLD    $0x08, Y3, Y4
+	VPAND     lowByte<>+0(SB), Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y1, Y4, Y4
+	VADDPS    Y2, Y4, Y4
+	VMOVUPS   Y4, 928(AX)
+	VPSRLD    $0x10, Y3, Y4
+	VPAND     lowByte<>+0(SB), Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y1, Y4, Y4
+	VADDPS    Y2, Y4, Y4
+	VMOVUPS   Y4, 960(AX)
+	VPSRLD    $0x18, Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VADDPS    Y2, Y3, Y3
+	VMOVUPS   Y3, 992(AX)
+	ADDQ      $0x00000400, AX
 	ADDQ      $0x000000a0, CX
 	DECQ      DX
 	JNZ       block
@@ -10313,6 +10800,273 @@ block:
 	JNZ       block
 	VZEROUPPER
 	RET
+
+// func floatsQ5_0(dst *float32, w *byte, blocks int)
+// Requires: AVX, AVX2, F16C
+TEXT ·floatsQ5_0(SB), NOSPLIT, $0-24
+	MOVQ    dst+0(FP), AX
+	MOVQ    w+8(FP), CX
+	MOVQ    blocks+16(FP), DX
+	VMOVDQU mask4<>+0(SB), Y0
+
+block:
+	VCVTPH2PS (CX), Y1
+	VMOVDQU   48(CX), Y3
+	VPAND     Y0, Y3, Y2
+	VMOVDQU   16(CX), Y4
+	VPSLLW    $0x04, Y4, Y5
+	VPAND     high4_1<>+0(SB), Y5, Y5
+	VPOR      Y5, Y2, Y2
+	VPAND     lowByte<>+0(SB), Y2, Y5
+	VPSUBD    offset16<>+0(SB), Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y1, Y5, Y5
+	VMOVUPS   Y5, (AX)
+	VPSRLD    $0x08, Y2, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y5
+	VPSUBD    offset16<>+0(SB), Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y1, Y5, Y5
+	VMOVUPS   Y5, 32(AX)
+	VPSRLD    $0x10, Y2, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y5
+	VPSUBD    offset16<>+0(SB), Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y1, Y5, Y5
+	VMOVUPS   Y5, 64(AX)
+	VPSRLD    $0x18, Y2, Y2
+	VPSUBD    offset16<>+0(SB), Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y1, Y2, Y2
+	VMOVUPS   Y2, 96(AX)
+	VPSRLW    $0x04, Y3, Y2
+	VPAND     Y0, Y2, Y2
+	VPAND     high4_1<>+0(SB), Y4, Y3
+	VPOR      Y3, Y2, Y2
+	VPAND     lowByte<>+0(SB), Y2, Y3
+	VPSUBD    offset16<>+0(SB), Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VMOVUPS   Y3, 512(AX)
+	VPSRLD    $0x08, Y2, Y3
+	VPAND     lowByte<>+0(SB), Y3, Y3
+	VPSUBD    offset16<>+0(SB), Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VMOVUPS   Y3, 544(AX)
+	VPSRLD    $0x10, Y2, Y3
+	VPAND     lowByte<>+0(SB), Y3, Y3
+	VPSUBD    offset16<>+0(SB), Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VMOVUPS   Y3, 576(AX)
+	VPSRLD    $0x18, Y2, Y2
+	VPSUBD    offset16<>+0(SB), Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y1, Y2, Y2
+	VMOVUPS   Y2, 608(AX)
+	VMOVDQU   80(CX), Y3
+	VPAND     Y0, Y3, Y2
+	VPSLLW    $0x03, Y4, Y5
+	VPAND     high4_1<>+0(SB), Y5, Y5
+	VPOR      Y5, Y2, Y2
+	VPAND     lowByte<>+0(SB), Y2, Y5
+	VPSUBD    offset16<>+0(SB), Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y1, Y5, Y5
+	VMOVUPS   Y5, 128(AX)
+	VPSRLD    $0x08, Y2, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y5
+	VPSUBD    offset16<>+0(SB), Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y1, Y5, Y5
+	VMOVUPS   Y5, 160(AX)
+	VPSRLD    $0x10, Y2, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y5
+	VPSUBD    offset16<>+0(SB), Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y1, Y5, Y5
+	VMOVUPS   Y5, 192(AX)
+	VPSRLD    $0x18, Y2, Y2
+	VPSUBD    offset16<>+0(SB), Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y1, Y2, Y2
+	VMOVUPS   Y2, 224(AX)
+	VPSRLW    $0x04, Y3, Y2
+	VPAND     Y0, Y2, Y2
+	VPSRLW    $0x01, Y4, Y3
+	VPAND     high4_1<>+0(SB), Y3, Y3
+	VPOR      Y3, Y2, Y2
+	VPAND     lowByte<>+0(SB), Y2, Y3
+	VPSUBD    offset16<>+0(SB), Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VMOVUPS   Y3, 640(AX)
+	VPSRLD    $0x08, Y2, Y3
+	VPAND     lowByte<>+0(SB), Y3, Y3
+	VPSUBD    offset16<>+0(SB), Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VMOVUPS   Y3, 672(AX)
+	VPSRLD    $0x10, Y2, Y3
+	VPAND     lowByte<>+0(SB), Y3, Y3
+	VPSUBD    offset16<>+0(SB), Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VMOVUPS   Y3, 704(AX)
+	VPSRLD    $0x18, Y2, Y2
+	VPSUBD    offset16<>+0(SB), Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y1, Y2, Y2
+	VMOVUPS   Y2, 736(AX)
+	VMOVDQU   112(CX), Y3
+	VPAND     Y0, Y3, Y2
+	VPSLLW    $0x02, Y4, Y5
+	VPAND     high4_1<>+0(SB), Y5, Y5
+	VPOR      Y5, Y2, Y2
+	VPAND     lowByte<>+0(SB), Y2, Y5
+	VPSUBD    offset16<>+0(SB), Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y1, Y5, Y5
+	VMOVUPS   Y5, 256(AX)
+	VPSRLD    $0x08, Y2, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y5
+	VPSUBD    offset16<>+0(SB), Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y1, Y5, Y5
+	VMOVUPS   Y5, 288(AX)
+	VPSRLD    $0x10, Y2, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y5
+	VPSUBD    offset16<>+0(SB), Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y1, Y5, Y5
+	VMOVUPS   Y5, 320(AX)
+	VPSRLD    $0x18, Y2, Y2
+	VPSUBD    offset16<>+0(SB), Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y1, Y2, Y2
+	VMOVUPS   Y2, 352(AX)
+	VPSRLW    $0x04, Y3, Y2
+	VPAND     Y0, Y2, Y2
+	VPSRLW    $0x02, Y4, Y3
+	VPAND     high4_1<>+0(SB), Y3, Y3
+	VPOR      Y3, Y2, Y2
+	VPAND     lowByte<>+0(SB), Y2, Y3
+	VPSUBD    offset16<>+0(SB), Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VMOVUPS   Y3, 768(AX)
+	VPSRLD    $0x08, Y2, Y3
+	VPAND     lowByte<>+0(SB), Y3, Y3
+	VPSUBD    offset16<>+0(SB), Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VMOVUPS   Y3, 800(AX)
+	VPSRLD    $0x10, Y2, Y3
+	VPAND     lowByte<>+0(SB), Y3, Y3
+	VPSUBD    offset16<>+0(SB), Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VMOVUPS   Y3, 832(AX)
+	VPSRLD    $0x18, Y2, Y2
+	VPSUBD    offset16<>+0(SB), Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y1, Y2, Y2
+	VMOVUPS   Y2, 864(AX)
+	VMOVDQU   144(CX), Y3
+	VPAND     Y0, Y3, Y2
+	VPSLLW    $0x01, Y4, Y5
+	VPAND     high4_1<>+0(SB), Y5, Y5
+	VPOR      Y5, Y2, Y2
+	VPAND     lowByte<>+0(SB), Y2, Y5
+	VPSUBD    offset16<>+0(SB), Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y1, Y5, Y5
+	VMOVUPS   Y5, 384(AX)
+	VPSRLD    $0x08, Y2, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y5
+	VPSUBD    offset16<>+0(SB), Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y1, Y5, Y5
+	VMOVUPS   Y5, 416(AX)
+	VPSRLD    $0x10, Y2, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y5
+	VPSUBD    offset16<>+0(SB), Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y1, Y5, Y5
+	VMOVUPS   Y5, 448(AX)
+	VPSRLD    $0x18, Y2, Y2
+	VPSUBD    offset16<>+0(SB), Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y1, Y2, Y2
+	VMOVUPS   Y2, 480(AX)
+	VPSRLW    $0x04, Y3, Y2
+	VPAND     Y0, Y2, Y2
+	VPSRLW    $0x03, Y4, Y3
+	VPAND     high4_1<>+0(SB), Y3, Y3
+	VPOR      Y3, Y2, Y2
+	VPAND     lowByte<>+0(SB), Y2, Y3
+	VPSUBD    offset16<>+0(SB), Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VMOVUPS   Y3, 896(AX)
+	VPSRLD    $0x08, Y2, Y3
+	VPAND     lowByte<>+0(SB), Y3, Y3
+	VPSUBD    offset16<>+0(SB), Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VMOVUPS   Y3, 928(AX)
+	VPSRLD    $0x10, Y2, Y3
+	VPAND     lowByte<>+0(SB), Y3, Y3
+	VPSUBD    offset16<>+0(SB), Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VMOVUPS   Y3, 960(AX)
+	VPSRLD    $0x18, Y2, Y2
+	VPSUBD    offset16<>+0(SB), Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y1, Y2, Y2
+	VMOVUPS   Y2, 992(AX)
+	ADDQ      $0x00000400, AX
+	ADDQ      $0x000000b0, CX
+	DECQ      DX
+	JNZ       block
+	VZEROUPPER
+	RET
+
+DATA offset16<>+0(SB)/1, $0x10
+DATA offset16<>+1(SB)/1, $0x00
+DATA offset16<>+2(SB)/1, $0x00
+DATA offset16<>+3(SB)/1, $0x00
+DATA offset16<>+4(SB)/1, $0x10
+DATA offset16<>+5(SB)/1, $0x00
+DATA offset16<>+6(SB)/1, $0x00
+DATA offset16<>+7(SB)/1, $0x00
+DATA offset16<>+8(SB)/1, $0x10
+DATA offset16<>+9(SB)/1, $0x00
+DATA offset16<>+10(SB)/1, $0x00
+DATA offset16<>+11(SB)/1, $0x00
+DATA offset16<>+12(SB)/1, $0x10
+DATA offset16<>+13(SB)/1, $0x00
+DATA offset16<>+14(SB)/1, $0x00
+DATA offset16<>+15(SB)/1, $0x00
+DATA offset16<>+16(SB)/1, $0x10
+DATA offset16<>+17(SB)/1, $0x00
+DATA offset16<>+18(SB)/1, $0x00
+DATA offset16<>+19(SB)/1, $0x00
+DATA offset16<>+20(SB)/1, $0x10
+DATA offset16<>+21(SB)/1, $0x00
+DATA offset16<>+22(SB)/1, $0x00
+DATA offset16<>+23(SB)/1, $0x00
+DATA offset16<>+24(SB)/1, $0x10
+DATA offset16<>+25(SB)/1, $0x00
+DATA offset16<>+26(SB)/1, $0x00
+DATA offset16<>+27(SB)/1, $0x00
+DATA offset16<>+28(SB)/1, $0x10
+DATA offset16<>+29(SB)/1, $0x00
+DATA offset16<>+30(SB)/1, $0x00
+DATA offset16<>+31(SB)/1, $0x00
+GLOBL offset16<>(SB), RODATA|NOPTR, $32
 
 // func tileQ5_0x2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
 // Requires: AVX, AVX2
@@ -10776,6 +11530,240 @@ block:
 	VZEROUPPER
 	RET
 
+// func floatsQ5_1(dst *float32, w *byte, blocks int)
+// Requires: AVX, AVX2, F16C
+TEXT ·floatsQ5_1(SB), NOSPLIT, $0-24
+	MOVQ    dst+0(FP), AX
+	MOVQ    w+8(FP), CX
+	MOVQ    blocks+16(FP), DX
+	VMOVDQU mask4<>+0(SB), Y0
+
+block:
+	VCVTPH2PS (CX), Y1
+	VCVTPH2PS 16(CX), Y2
+	VMOVDQU   64(CX), Y4
+	VPAND     Y0, Y4, Y3
+	VMOVDQU   32(CX), Y5
+	VPSLLW    $0x04, Y5, Y6
+	VPAND     high4_1<>+0(SB), Y6, Y6
+	VPOR      Y6, Y3, Y3
+	VPAND     lowByte<>+0(SB), Y3, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y1, Y6, Y6
+	VADDPS    Y2, Y6, Y6
+	VMOVUPS   Y6, (AX)
+	VPSRLD    $0x08, Y3, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y1, Y6, Y6
+	VADDPS    Y2, Y6, Y6
+	VMOVUPS   Y6, 32(AX)
+	VPSRLD    $0x10, Y3, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y1, Y6, Y6
+	VADDPS    Y2, Y6, Y6
+	VMOVUPS   Y6, 64(AX)
+	VPSRLD    $0x18, Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VADDPS    Y2, Y3, Y3
+	VMOVUPS   Y3, 96(AX)
+	VPSRLW    $0x04, Y4, Y3
+	VPAND     Y0, Y3, Y3
+	VPAND     high4_1<>+0(SB), Y5, Y4
+	VPOR      Y4, Y3, Y3
+	VPAND     lowByte<>+0(SB), Y3, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y1, Y4, Y4
+	VADDPS    Y2, Y4, Y4
+	VMOVUPS   Y4, 512(AX)
+	VPSRLD    $0x08, Y3, Y4
+	VPAND     lowByte<>+0(SB), Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y1, Y4, Y4
+	VADDPS    Y2, Y4, Y4
+	VMOVUPS   Y4, 544(AX)
+	VPSRLD    $0x10, Y3, Y4
+	VPAND     lowByte<>+0(SB), Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y1, Y4, Y4
+	VADDPS    Y2, Y4, Y4
+	VMOVUPS   Y4, 576(AX)
+	VPSRLD    $0x18, Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VADDPS    Y2, Y3, Y3
+	VMOVUPS   Y3, 608(AX)
+	VMOVDQU   96(CX), Y4
+	VPAND     Y0, Y4, Y3
+	VPSLLW    $0x03, Y5, Y6
+	VPAND     high4_1<>+0(SB), Y6, Y6
+	VPOR      Y6, Y3, Y3
+	VPAND     lowByte<>+0(SB), Y3, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y1, Y6, Y6
+	VADDPS    Y2, Y6, Y6
+	VMOVUPS   Y6, 128(AX)
+	VPSRLD    $0x08, Y3, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y1, Y6, Y6
+	VADDPS    Y2, Y6, Y6
+	VMOVUPS   Y6, 160(AX)
+	VPSRLD    $0x10, Y3, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y1, Y6, Y6
+	VADDPS    Y2, Y6, Y6
+	VMOVUPS   Y6, 192(AX)
+	VPSRLD    $0x18, Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VADDPS    Y2, Y3, Y3
+	VMOVUPS   Y3, 224(AX)
+	VPSRLW    $0x04, Y4, Y3
+	VPAND     Y0, Y3, Y3
+	VPSRLW    $0x01, Y5, Y4
+	VPAND     high4_1<>+0(SB), Y4, Y4
+	VPOR      Y4, Y3, Y3
+	VPAND     lowByte<>+0(SB), Y3, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y1, Y4, Y4
+	VADDPS    Y2, Y4, Y4
+	VMOVUPS   Y4, 640(AX)
+	VPSRLD    $0x08, Y3, Y4
+	VPAND     lowByte<>+0(SB), Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y1, Y4, Y4
+	VADDPS    Y2, Y4, Y4
+	VMOVUPS   Y4, 672(AX)
+	VPSRLD    $0x10, Y3, Y4
+	VPAND     lowByte<>+0(SB), Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y1, Y4, Y4
+	VADDPS    Y2, Y4, Y4
+	VMOVUPS   Y4, 704(AX)
+	VPSRLD    $0x18, Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VADDPS    Y2, Y3, Y3
+	VMOVUPS   Y3, 736(AX)
+	VMOVDQU   128(CX), Y4
+	VPAND     Y0, Y4, Y3
+	VPSLLW    $0x02, Y5, Y6
+	VPAND     high4_1<>+0(SB), Y6, Y6
+	VPOR      Y6, Y3, Y3
+	VPAND     lowByte<>+0(SB), Y3, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y1, Y6, Y6
+	VADDPS    Y2, Y6, Y6
+	VMOVUPS   Y6, 256(AX)
+	VPSRLD    $0x08, Y3, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y1, Y6, Y6
+	VADDPS    Y2, Y6, Y6
+	VMOVUPS   Y6, 288(AX)
+	VPSRLD    $0x10, Y3, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y1, Y6, Y6
+	VADDPS    Y2, Y6, Y6
+	VMOVUPS   Y6, 320(AX)
+	VPSRLD    $0x18, Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VADDPS    Y2, Y3, Y3
+	VMOVUPS   Y3, 352(AX)
+	VPSRLW    $0x04, Y4, Y3
+	VPAND     Y0, Y3, Y3
+	VPSRLW    $0x02, Y5, Y4
+	VPAND     high4_1<>+0(SB), Y4, Y4
+	VPOR      Y4, Y3, Y3
+	VPAND     lowByte<>+0(SB), Y3, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y1, Y4, Y4
+	VADDPS    Y2, Y4, Y4
+	VMOVUPS   Y4, 768(AX)
+	VPSRLD    $0x08, Y3, Y4
+	VPAND     lowByte<>+0(SB), Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y1, Y4, Y4
+	VADDPS    Y2, Y4, Y4
+	VMOVUPS   Y4, 800(AX)
+	VPSRLD    $0x10, Y3, Y4
+	VPAND     lowByte<>+0(SB), Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y1, Y4, Y4
+	VADDPS    Y2, Y4, Y4
+	VMOVUPS   Y4, 832(AX)
+	VPSRLD    $0x18, Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VADDPS    Y2, Y3, Y3
+	VMOVUPS   Y3, 864(AX)
+	VMOVDQU   160(CX), Y4
+	VPAND     Y0, Y4, Y3
+	VPSLLW    $0x01, Y5, Y6
+	VPAND     high4_1<>+0(SB), Y6, Y6
+	VPOR      Y6, Y3, Y3
+	VPAND     lowByte<>+0(SB), Y3, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y1, Y6, Y6
+	VADDPS    Y2, Y6, Y6
+	VMOVUPS   Y6, 384(AX)
+	VPSRLD    $0x08, Y3, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y1, Y6, Y6
+	VADDPS    Y2, Y6, Y6
+	VMOVUPS   Y6, 416(AX)
+	VPSRLD    $0x10, Y3, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y1, Y6, Y6
+	VADDPS    Y2, Y6, Y6
+	VMOVUPS   Y6, 448(AX)
+	VPSRLD    $0x18, Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VADDPS    Y2, Y3, Y3
+	VMOVUPS   Y3, 480(AX)
+	VPSRLW    $0x04, Y4, Y3
+	VPAND     Y0, Y3, Y3
+	VPSRLW    $0x03, Y5, Y4
+	VPAND     high4_1<>+0(SB), Y4, Y4
+	VPOR      Y4, Y3, Y3
+	VPAND     lowByte<>+0(SB), Y3, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y1, Y4, Y4
+	VADDPS    Y2, Y4, Y4
+	VMOVUPS   Y4, 896(AX)
+	VPSRLD    $0x08, Y3, Y4
+	VPAND     lowByte<>+0(SB), Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y1, Y4, Y4
+	VADDPS    Y2, Y4, Y4
+	VMOVUPS   Y4, 928(AX)
+	VPSRLD    $0x10, Y3, Y4
+	VPAND     lowByte<>+0(SB), Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y1, Y4, Y4
+	VADDPS    Y2, Y4, Y4
+	VMOVUPS   Y4, 960(AX)
+	VPSRLD    $0x18, Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VADDPS    Y2, Y3, Y3
+	VMOVUPS   Y3, 992(AX)
+	ADDQ      $0x00000400, AX
+	ADDQ      $0x000000c0, CX
+	DECQ      DX
+	JNZ       block
+	VZEROUPPER
+	RET
+
 // func tileQ5_1x2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
 // Requires: AVX, AVX2
 TEXT ·tileQ5_1x2(SB), NOSPLIT, $128-56
@@ -11212,6 +12200,182 @@ block:
 	VMOVDQU   240(CX), Y0
 	VMOVDQU   Y0, 256(AX)
 	ADDQ      $0x00000120, AX
+	ADDQ      $0x00000110, CX
+	DECQ      DX
+	JNZ       block
+	VZEROUPPER
+	RET
+
+// func floatsQ8_0(dst *float32, w *byte, blocks int)
+// Requires: AVX, AVX2, F16C
+TEXT ·floatsQ8_0(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ w+8(FP), CX
+	MOVQ blocks+16(FP), DX
+
+block:
+	VCVTPH2PS (CX), Y0
+	VMOVDQU   16(CX), Y1
+	VPSLLD    $0x18, Y1, Y2
+	VPSRAD    $0x18, Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y0, Y2, Y2
+	VMOVUPS   Y2, (AX)
+	VPSLLD    $0x10, Y1, Y2
+	VPSRAD    $0x18, Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y0, Y2, Y2
+	VMOVUPS   Y2, 32(AX)
+	VPSLLD    $0x08, Y1, Y2
+	VPSRAD    $0x18, Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y0, Y2, Y2
+	VMOVUPS   Y2, 64(AX)
+	VPSRAD    $0x18, Y1, Y1
+	VCVTDQ2PS Y1, Y1
+	VMULPS    Y0, Y1, Y1
+	VMOVUPS   Y1, 96(AX)
+	VMOVDQU   48(CX), Y1
+	VPSLLD    $0x18, Y1, Y2
+	VPSRAD    $0x18, Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y0, Y2, Y2
+	VMOVUPS   Y2, 128(AX)
+	VPSLLD    $0x10, Y1, Y2
+	VPSRAD    $0x18, Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y0, Y2, Y2
+	VMOVUPS   Y2, 160(AX)
+	VPSLLD    $0x08, Y1, Y2
+	VPSRAD    $0x18, Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y0, Y2, Y2
+	VMOVUPS   Y2, 192(AX)
+	VPSRAD    $0x18, Y1, Y1
+	VCVTDQ2PS Y1, Y1
+	VMULPS    Y0, Y1, Y1
+	VMOVUPS   Y1, 224(AX)
+	VMOVDQU   80(CX), Y1
+	VPSLLD    $0x18, Y1, Y2
+	VPSRAD    $0x18, Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y0, Y2, Y2
+	VMOVUPS   Y2, 256(AX)
+	VPSLLD    $0x10, Y1, Y2
+	VPSRAD    $0x18, Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y0, Y2, Y2
+	VMOVUPS   Y2, 288(AX)
+	VPSLLD    $0x08, Y1, Y2
+	VPSRAD    $0x18, Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y0, Y2, Y2
+	VMOVUPS   Y2, 320(AX)
+	VPSRAD    $0x18, Y1, Y1
+	VCVTDQ2PS Y1, Y1
+	VMULPS    Y0, Y1, Y1
+	VMOVUPS   Y1, 352(AX)
+	VMOVDQU   112(CX), Y1
+	VPSLLD    $0x18, Y1, Y2
+	VPSRAD    $0x18, Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y0, Y2, Y2
+	VMOVUPS   Y2, 384(AX)
+	VPSLLD    $0x10, Y1, Y2
+	VPSRAD    $0x18, Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y0, Y2, Y2
+	VMOVUPS   Y2, 416(AX)
+	VPSLLD    $0x08, Y1, Y2
+	VPSRAD    $0x18, Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y0, Y2, Y2
+	VMOVUPS   Y2, 448(AX)
+	VPSRAD    $0x18, Y1, Y1
+	VCVTDQ2PS Y1, Y1
+	VMULPS    Y0, Y1, Y1
+	VMOVUPS   Y1, 480(AX)
+	VMOVDQU   144(CX), Y1
+	VPSLLD    $0x18, Y1, Y2
+	VPSRAD    $0x18, Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y0, Y2, Y2
+	VMOVUPS   Y2, 512(AX)
+	VPSLLD    $0x10, Y1, Y2
+	VPSRAD    $0x18, Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y0, Y2, Y2
+	VMOVUPS   Y2, 544(AX)
+	VPSLLD    $0x08, Y1, Y2
+	VPSRAD    $0x18, Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y0, Y2, Y2
+	VMOVUPS   Y2, 576(AX)
+	VPSRAD    $0x18, Y1, Y1
+	VCVTDQ2PS Y1, Y1
+	VMULPS    Y0, Y1, Y1
+	VMOVUPS   Y1, 608(AX)
+	VMOVDQU   176(CX), Y1
+	VPSLLD    $0x18, Y1, Y2
+	VPSRAD    $0x18, Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y0, Y2, Y2
+	VMOVUPS   Y2, 640(AX)
+	VPSLLD    $0x10, Y1, Y2
+	VPSRAD    $0x18, Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y0, Y2, Y2
+	VMOVUPS   Y2, 672(AX)
+	VPSLLD    $0x08, Y1, Y2
+	VPSRAD    $0x18, Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y0, Y2, Y2
+	VMOVUPS   Y2, 704(AX)
+	VPSRAD    $0x18, Y1, Y1
+	VCVTDQ2PS Y1, Y1
+	VMULPS    Y0, Y1, Y1
+	VMOVUPS   Y1, 736(AX)
+	VMOVDQU   208(CX), Y1
+	VPSLLD    $0x18, Y1, Y2
+	VPSRAD    $0x18, Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y0, Y2, Y2
+	VMOVUPS   Y2, 768(AX)
+	VPSLLD    $0x10, Y1, Y2
+	VPSRAD    $0x18, Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y0, Y2, Y2
+	VMOVUPS   Y2, 800(AX)
+	VPSLLD    $0x08, Y1, Y2
+	VPSRAD    $0x18, Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y0, Y2, Y2
+	VMOVUPS   Y2, 832(AX)
+	VPSRAD    $0x18, Y1, Y1
+	VCVTDQ2PS Y1, Y1
+	VMULPS    Y0, Y1, Y1
+	VMOVUPS   Y1, 864(AX)
+	VMOVDQU   240(CX), Y1
+	VPSLLD    $0x18, Y1, Y2
+	VPSRAD    $0x18, Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y0, Y2, Y2
+	VMOVUPS   Y2, 896(AX)
+	VPSLLD    $0x10, Y1, Y2
+	VPSRAD    $0x18, Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y0, Y2, Y2
+	VMOVUPS   Y2, 928(AX)
+	VPSLLD    $0x08, Y1, Y2
+	VPSRAD    $0x18, Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y0, Y2, Y2
+	VMOVUPS   Y2, 960(AX)
+	VPSRAD    $0x18, Y1, Y1
+	VCVTDQ2PS Y1, Y1
+	VMULPS    Y0, Y1, Y1
+	VMOVUPS   Y1, 992(AX)
+	ADDQ      $0x00000400, AX
 	ADDQ      $0x00000110, CX
 	DECQ      DX
 	JNZ       block
@@ -11816,6 +12980,207 @@ block:
 	VPSHUFB   Y1, Y2, Y1
 	VMOVDQU   Y1, 256(AX)
 	ADDQ      $0x00000120, AX
+	ADDQ      $0x00000090, CX
+	DECQ      DX
+	JNZ       block
+	VZEROUPPER
+	RET
+
+// func floatsIQ4_NL(dst *float32, w *byte, blocks int)
+// Requires: AVX, AVX2, F16C
+TEXT ·floatsIQ4_NL(SB), NOSPLIT, $0-24
+	MOVQ    dst+0(FP), AX
+	MOVQ    w+8(FP), CX
+	MOVQ    blocks+16(FP), DX
+	VMOVDQU mask4<>+0(SB), Y0
+
+block:
+	VCVTPH2PS (CX), Y1
+	VMOVDQU   16(CX), Y3
+	VPAND     Y0, Y3, Y2
+	VMOVDQU   iq4nl<>+0(SB), Y4
+	VPSHUFB   Y2, Y4, Y2
+	VPSLLD    $0x18, Y2, Y4
+	VPSRAD    $0x18, Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y1, Y4, Y4
+	VMOVUPS   Y4, (AX)
+	VPSLLD    $0x10, Y2, Y4
+	VPSRAD    $0x18, Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y1, Y4, Y4
+	VMOVUPS   Y4, 32(AX)
+	VPSLLD    $0x08, Y2, Y4
+	VPSRAD    $0x18, Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y1, Y4, Y4
+	VMOVUPS   Y4, 64(AX)
+	VPSRAD    $0x18, Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y1, Y2, Y2
+	VMOVUPS   Y2, 96(AX)
+	VPSRLW    $0x04, Y3, Y2
+	VPAND     Y0, Y2, Y2
+	VMOVDQU   iq4nl<>+0(SB), Y3
+	VPSHUFB   Y2, Y3, Y2
+	VPSLLD    $0x18, Y2, Y3
+	VPSRAD    $0x18, Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VMOVUPS   Y3, 512(AX)
+	VPSLLD    $0x10, Y2, Y3
+	VPSRAD    $0x18, Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VMOVUPS   Y3, 544(AX)
+	VPSLLD    $0x08, Y2, Y3
+	VPSRAD    $0x18, Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VMOVUPS   Y3, 576(AX)
+	VPSRAD    $0x18, Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y1, Y2, Y2
+	VMOVUPS   Y2, 608(AX)
+	VMOVDQU   48(CX), Y3
+	VPAND     Y0, Y3, Y2
+	VMOVDQU   iq4nl<>+0(SB), Y4
+	VPSHUFB   Y2, Y4, Y2
+	VPSLLD    $0x18, Y2, Y4
+	VPSRAD    $0x18, Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y1, Y4, Y4
+	VMOVUPS   Y4, 128(AX)
+	VPSLLD    $0x10, Y2, Y4
+	VPSRAD    $0x18, Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y1, Y4, Y4
+	VMOVUPS   Y4, 160(AX)
+	VPSLLD    $0x08, Y2, Y4
+	VPSRAD    $0x18, Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y1, Y4, Y4
+	VMOVUPS   Y4, 192(AX)
+	VPSRAD    $0x18, Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y1, Y2, Y2
+	VMOVUPS   Y2, 224(AX)
+	VPSRLW    $0x04, Y3, Y2
+	VPAND     Y0, Y2, Y2
+	VMOVDQU   iq4nl<>+0(SB), Y3
+	VPSHUFB   Y2, Y3, Y2
+	VPSLLD    $0x18, Y2, Y3
+	VPSRAD    $0x18, Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VMOVUPS   Y3, 640(AX)
+	VPSLLD    $0x10, Y2, Y3
+	VPSRAD    $0x18, Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VMOVUPS   Y3, 672(AX)
+	VPSLLD    $0x08, Y2, Y3
+	VPSRAD    $0x18, Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VMOVUPS   Y3, 704(AX)
+	VPSRAD    $0x18, Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y1, Y2, Y2
+	VMOVUPS   Y2, 736(AX)
+	VMOVDQU   80(CX), Y3
+	VPAND     Y0, Y3, Y2
+	VMOVDQU   iq4nl<>+0(SB), Y4
+	VPSHUFB   Y2, Y4, Y2
+	VPSLLD    $0x18, Y2, Y4
+	VPSRAD    $0x18, Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y1, Y4, Y4
+	VMOVUPS   Y4, 256(AX)
+	VPSLLD    $0x10, Y2, Y4
+	VPSRAD    $0x18, Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y1, Y4, Y4
+	VMOVUPS   Y4, 288(AX)
+	VPSLLD    $0x08, Y2, Y4
+	VPSRAD    $0x18, Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y1, Y4, Y4
+	VMOVUPS   Y4, 320(AX)
+	VPSRAD    $0x18, Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y1, Y2, Y2
+	VMOVUPS   Y2, 352(AX)
+	VPSRLW    $0x04, Y3, Y2
+	VPAND     Y0, Y2, Y2
+	VMOVDQU   iq4nl<>+0(SB), Y3
+	VPSHUFB   Y2, Y3, Y2
+	VPSLLD    $0x18, Y2, Y3
+	VPSRAD    $0x18, Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VMOVUPS   Y3, 768(AX)
+	VPSLLD    $0x10, Y2, Y3
+	VPSRAD    $0x18, Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VMOVUPS   Y3, 800(AX)
+	VPSLLD    $0x08, Y2, Y3
+	VPSRAD    $0x18, Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VMOVUPS   Y3, 832(AX)
+	VPSRAD    $0x18, Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y1, Y2, Y2
+	VMOVUPS   Y2, 864(AX)
+	VMOVDQU   112(CX), Y3
+	VPAND     Y0, Y3, Y2
+	VMOVDQU   iq4nl<>+0(SB), Y4
+	VPSHUFB   Y2, Y4, Y2
+	VPSLLD    $0x18, Y2, Y4
+	VPSRAD    $0x18, Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y1, Y4, Y4
+	VMOVUPS   Y4, 384(AX)
+	VPSLLD    $0x10, Y2, Y4
+	VPSRAD    $0x18, Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y1, Y4, Y4
+	VMOVUPS   Y4, 416(AX)
+	VPSLLD    $0x08, Y2, Y4
+	VPSRAD    $0x18, Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y1, Y4, Y4
+	VMOVUPS   Y4, 448(AX)
+	VPSRAD    $0x18, Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y1, Y2, Y2
+	VMOVUPS   Y2, 480(AX)
+	VPSRLW    $0x04, Y3, Y2
+	VPAND     Y0, Y2, Y2
+	VMOVDQU   iq4nl<>+0(SB), Y3
+	VPSHUFB   Y2, Y3, Y2
+	VPSLLD    $0x18, Y2, Y3
+	VPSRAD    $0x18, Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VMOVUPS   Y3, 896(AX)
+	VPSLLD    $0x10, Y2, Y3
+	VPSRAD    $0x18, Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VMOVUPS   Y3, 928(AX)
+	VPSLLD    $0x08, Y2, Y3
+	VPSRAD    $0x18, Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VMOVUPS   Y3, 960(AX)
+	VPSRAD    $0x18, Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y1, Y2, Y2
+	VMOVUPS   Y2, 992(AX)
+	ADDQ      $0x00000400, AX
 	ADDQ      $0x00000090, CX
 	DECQ      DX
 	JNZ       block
@@ -12646,6 +14011,247 @@ block:
 	VPAND     Y0, Y1, Y1
 	VMOVDQU   Y1, 2848(AX)
 	ADDQ      $0x00000b40, AX
+	ADDQ      $0x000002a0, CX
+	DECQ      DX
+	JNZ       block
+	VZEROUPPER
+	RET
+
+// func floatsQ2_K(dst *float32, w *byte, blocks int)
+// Requires: AVX, AVX2, F16C
+TEXT ·floatsQ2_K(SB), NOSPLIT, $0-24
+	MOVQ    dst+0(FP), AX
+	MOVQ    w+8(FP), CX
+	MOVQ    blocks+16(FP), DX
+	VMOVDQU mask2<>+0(SB), Y0
+
+block:
+	VCVTPH2PS (CX), Y1
+	VCVTPH2PS 16(CX), Y2
+	LEAQ      160(CX), BX
+	LEAQ      32(CX), SI
+	MOVQ      $0x00000008, DI
+
+pair:
+	VPMOVZXBW (SI), Y3
+	VPAND     nibble16<>+0(SB), Y3, Y3
+	VPSLLD    $0x10, Y3, Y3
+	VPSRAD    $0x10, Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VPMOVZXBW (SI), Y4
+	VPSRLW    $0x04, Y4, Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPSRAD    $0x10, Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y2, Y4, Y4
+	VMOVDQU   (BX), Y6
+	VPAND     Y0, Y6, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y7
+	VCVTDQ2PS Y7, Y7
+	VMULPS    Y3, Y7, Y7
+	VSUBPS    Y4, Y7, Y7
+	VMOVUPS   Y7, (AX)
+	VPSRLD    $0x08, Y5, Y7
+	VPAND     lowByte<>+0(SB), Y7, Y7
+	VCVTDQ2PS Y7, Y7
+	VMULPS    Y3, Y7, Y7
+	VSUBPS    Y4, Y7, Y7
+	VMOVUPS   Y7, 32(AX)
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     lowByte<>+0(SB), Y7, Y7
+	VCVTDQ2PS Y7, Y7
+	VMULPS    Y3, Y7, Y7
+	VSUBPS    Y4, Y7, Y7
+	VMOVUPS   Y7, 64(AX)
+	VPSRLD    $0x18, Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y3, Y5, Y5
+	VSUBPS    Y4, Y5, Y5
+	VMOVUPS   Y5, 96(AX)
+	VPSRLW    $0x02, Y6, Y5
+	VPAND     Y0, Y5, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y7
+	VCVTDQ2PS Y7, Y7
+	VMULPS    Y3, Y7, Y7
+	VSUBPS    Y4, Y7, Y7
+	VMOVUPS   Y7, 128(AX)
+	VPSRLD    $0x08, Y5, Y7
+	VPAND     lowByte<>+0(SB), Y7, Y7
+	VCVTDQ2PS Y7, Y7
+	VMULPS    Y3, Y7, Y7
+	VSUBPS    Y4, Y7, Y7
+	VMOVUPS   Y7, 160(AX)
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     lowByte<>+0(SB), Y7, Y7
+	VCVTDQ2PS Y7, Y7
+	VMULPS    Y3, Y7, Y7
+	VSUBPS    Y4, Y7, Y7
+	VMOVUPS   Y7, 192(AX)
+	VPSRLD    $0x18, Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y3, Y5, Y5
+	VSUBPS    Y4, Y5, Y5
+	VMOVUPS   Y5, 224(AX)
+	VPSRLW    $0x04, Y6, Y5
+	VPAND     Y0, Y5, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y7
+	VCVTDQ2PS Y7, Y7
+	VMULPS    Y3, Y7, Y7
+	VSUBPS    Y4, Y7, Y7
+	VMOVUPS   Y7, 256(AX)
+	VPSRLD    $0x08, Y5, Y7
+	VPAND     lowByte<>+0(SB), Y7, Y7
+	VCVTDQ2PS Y7, Y7
+	VMULPS    Y3, Y7, Y7
+	VSUBPS    Y4, Y7, Y7
+	VMOVUPS   Y7, 288(AX)
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     lowByte<>+0(SB), Y7, Y7
+	VCVTDQ2PS Y7, Y7
+	VMULPS    Y3, Y7, Y7
+	VSUBPS    Y4, Y7, Y7
+	VMOVUPS   Y7, 320(AX)
+	VPSRLD    $0x18, Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y3, Y5, Y5
+	VSUBPS    Y4, Y5, Y5
+	VMOVUPS   Y5, 352(AX)
+	VPSRLW    $0x06, Y6, Y5
+	VPAND     Y0, Y5, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 384(AX)
+	VPSRLD    $0x08, Y5, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 416(AX)
+	VPSRLD    $0x10, Y5, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 448(AX)
+	VPSRLD    $0x18, Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y3, Y5, Y5
+	VSUBPS    Y4, Y5, Y5
+	VMOVUPS   Y5, 480(AX)
+	VPMOVZXBW (SI), Y3
+	VPAND     nibble16<>+0(SB), Y3, Y3
+	VPSRAD    $0x10, Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VPMOVZXBW (SI), Y4
+	VPSRLW    $0x04, Y4, Y4
+	VPSRAD    $0x10, Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y2, Y4, Y4
+	VMOVDQU   32(BX), Y6
+	VPAND     Y0, Y6, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y7
+	VCVTDQ2PS Y7, Y7
+	VMULPS    Y3, Y7, Y7
+	VSUBPS    Y4, Y7, Y7
+	VMOVUPS   Y7, 512(AX)
+	VPSRLD    $0x08, Y5, Y7
+	VPAND     lowByte<>+0(SB), Y7, Y7
+	VCVTDQ2PS Y7, Y7
+	VMULPS    Y3, Y7, Y7
+	VSUBPS    Y4, Y7, Y7
+	VMOVUPS   Y7, 544(AX)
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     lowByte<>+0(SB), Y7, Y7
+	VCVTDQ2PS Y7, Y7
+	VMULPS    Y3, Y7, Y7
+	VSUBPS    Y4, Y7, Y7
+	VMOVUPS   Y7, 576(AX)
+	VPSRLD    $0x18, Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y3, Y5, Y5
+	VSUBPS    Y4, Y5, Y5
+	VMOVUPS   Y5, 608(AX)
+	VPSRLW    $0x02, Y6, Y5
+	VPAND     Y0, Y5, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y7
+	VCVTDQ2PS Y7, Y7
+	VMULPS    Y3, Y7, Y7
+	VSUBPS    Y4, Y7, Y7
+	VMOVUPS   Y7, 640(AX)
+	VPSRLD    $0x08, Y5, Y7
+	VPAND     lowByte<>+0(SB), Y7, Y7
+	VCVTDQ2PS Y7, Y7
+	VMULPS    Y3, Y7, Y7
+	VSUBPS    Y4, Y7, Y7
+	VMOVUPS   Y7, 672(AX)
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     lowByte<>+0(SB), Y7, Y7
+	VCVTDQ2PS Y7, Y7
+	VMULPS    Y3, Y7, Y7
+	VSUBPS    Y4, Y7, Y7
+	VMOVUPS   Y7, 704(AX)
+	VPSRLD    $0x18, Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y3, Y5, Y5
+	VSUBPS    Y4, Y5, Y5
+	VMOVUPS   Y5, 736(AX)
+	VPSRLW    $0x04, Y6, Y5
+	VPAND     Y0, Y5, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y7
+	VCVTDQ2PS Y7, Y7
+	VMULPS    Y3, Y7, Y7
+	VSUBPS    Y4, Y7, Y7
+	VMOVUPS   Y7, 768(AX)
+	VPSRLD    $0x08, Y5, Y7
+	VPAND     lowByte<>+0(SB), Y7, Y7
+	VCVTDQ2PS Y7, Y7
+	VMULPS    Y3, Y7, Y7
+	VSUBPS    Y4, Y7, Y7
+	VMOVUPS   Y7, 800(AX)
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     lowByte<>+0(SB), Y7, Y7
+	VCVTDQ2PS Y7, Y7
+	VMULPS    Y3, Y7, Y7
+	VSUBPS    Y4, Y7, Y7
+	VMOVUPS   Y7, 832(AX)
+	VPSRLD    $0x18, Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y3, Y5, Y5
+	VSUBPS    Y4, Y5, Y5
+	VMOVUPS   Y5, 864(AX)
+	VPSRLW    $0x06, Y6, Y5
+	VPAND     Y0, Y5, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 896(AX)
+	VPSRLD    $0x08, Y5, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 928(AX)
+	VPSRLD    $0x10, Y5, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 960(AX)
+	VPSRLD    $0x18, Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y3, Y5, Y5
+	VSUBPS    Y4, Y5, Y5
+	VMOVUPS   Y5, 992(AX)
+	ADDQ      $0x00000400, AX
+	ADDQ      $0x10, SI
+	ADDQ      $0x40, BX
+	DECQ      DI
+	JNZ       pair
 	ADDQ      $0x000002a0, CX
 	DECQ      DX
 	JNZ       block
@@ -13779,6 +15385,291 @@ block:
 	VZEROUPPER
 	RET
 
+// func floatsQ3_K(dst *float32, w *byte, blocks int)
+// Requires: AVX, AVX2, F16C
+TEXT ·floatsQ3_K(SB), NOSPLIT, $0-24
+	MOVQ    dst+0(FP), AX
+	MOVQ    w+8(FP), CX
+	MOVQ    blocks+16(FP), DX
+	VMOVDQU mask2<>+0(SB), Y0
+
+block:
+	VCVTPH2PS (CX), Y1
+	LEAQ      144(CX), BX
+	LEAQ      16(CX), SI
+	MOVQ      $0x00000008, DI
+
+pair:
+	VPMOVSXBW (SI), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VPSRAD    $0x10, Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y1, Y2, Y2
+	VMOVDQU   32(BX), Y4
+	VPAND     Y0, Y4, Y3
+	VMOVDQU   (BX), Y5
+	VPSLLW    $0x02, Y5, Y6
+	VPAND     high2_1<>+0(SB), Y6, Y6
+	VPOR      Y6, Y3, Y3
+	VPAND     lowByte<>+0(SB), Y3, Y6
+	VPSUBD    offset4<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y2, Y6, Y6
+	VMOVUPS   Y6, (AX)
+	VPSRLD    $0x08, Y3, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VPSUBD    offset4<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y2, Y6, Y6
+	VMOVUPS   Y6, 32(AX)
+	VPSRLD    $0x10, Y3, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VPSUBD    offset4<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y2, Y6, Y6
+	VMOVUPS   Y6, 64(AX)
+	VPSRLD    $0x18, Y3, Y3
+	VPSUBD    offset4<>+0(SB), Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y2, Y3, Y3
+	VMOVUPS   Y3, 96(AX)
+	VPSRLW    $0x02, Y4, Y3
+	VPAND     Y0, Y3, Y3
+	VPSLLW    $0x01, Y5, Y6
+	VPAND     high2_1<>+0(SB), Y6, Y6
+	VPOR      Y6, Y3, Y3
+	VPAND     lowByte<>+0(SB), Y3, Y6
+	VPSUBD    offset4<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y2, Y6, Y6
+	VMOVUPS   Y6, 128(AX)
+	VPSRLD    $0x08, Y3, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VPSUBD    offset4<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y2, Y6, Y6
+	VMOVUPS   Y6, 160(AX)
+	VPSRLD    $0x10, Y3, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VPSUBD    offset4<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y2, Y6, Y6
+	VMOVUPS   Y6, 192(AX)
+	VPSRLD    $0x18, Y3, Y3
+	VPSUBD    offset4<>+0(SB), Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y2, Y3, Y3
+	VMOVUPS   Y3, 224(AX)
+	VPSRLW    $0x04, Y4, Y3
+	VPAND     Y0, Y3, Y3
+	VPAND     high2_1<>+0(SB), Y5, Y6
+	VPOR      Y6, Y3, Y3
+	VPAND     lowByte<>+0(SB), Y3, Y6
+	VPSUBD    offset4<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y2, Y6, Y6
+	VMOVUPS   Y6, 256(AX)
+	VPSRLD    $0x08, Y3, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VPSUBD    offset4<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y2, Y6, Y6
+	VMOVUPS   Y6, 288(AX)
+	VPSRLD    $0x10, Y3, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VPSUBD    offset4<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y2, Y6, Y6
+	VMOVUPS   Y6, 320(AX)
+	VPSRLD    $0x18, Y3, Y3
+	VPSUBD    offset4<>+0(SB), Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y2, Y3, Y3
+	VMOVUPS   Y3, 352(AX)
+	VPSRLW    $0x06, Y4, Y3
+	VPAND     Y0, Y3, Y3
+	VPSRLW    $0x01, Y5, Y4
+	VPAND     high2_1<>+0(SB), Y4, Y4
+	VPOR      Y4, Y3, Y3
+	VPAND     lowByte<>+0(SB), Y3, Y4
+	VPSUBD    offset4<>+0(SB), Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y2, Y4, Y4
+	VMOVUPS   Y4, 384(AX)
+	VPSRLD    $0x08, Y3, Y4
+	VPAND     lowByte<>+0(SB), Y4, Y4
+	VPSUBD    offset4<>+0(SB), Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y2, Y4, Y4
+	VMOVUPS   Y4, 416(AX)
+	VPSRLD    $0x10, Y3, Y4
+	VPAND     lowByte<>+0(SB), Y4, Y4
+	VPSUBD    offset4<>+0(SB), Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y2, Y4, Y4
+	VMOVUPS   Y4, 448(AX)
+	VPSRLD    $0x18, Y3, Y3
+	VPSUBD    offset4<>+0(SB), Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y2, Y3, Y3
+	VMOVUPS   Y3, 480(AX)
+	VPMOVSXBW (SI), Y2
+	VPSRAD    $0x10, Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y1, Y2, Y2
+	VMOVDQU   64(BX), Y4
+	VPAND     Y0, Y4, Y3
+	VPSRLW    $0x02, Y5, Y6
+	VPAND     high2_1<>+0(SB), Y6, Y6
+	VPOR      Y6, Y3, Y3
+	VPAND     lowByte<>+0(SB), Y3, Y6
+	VPSUBD    offset4<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y2, Y6, Y6
+	VMOVUPS   Y6, 512(AX)
+	VPSRLD    $0x08, Y3, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VPSUBD    offset4<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y2, Y6, Y6
+	VMOVUPS   Y6, 544(AX)
+	VPSRLD    $0x10, Y3, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VPSUBD    offset4<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y2, Y6, Y6
+	VMOVUPS   Y6, 576(AX)
+	VPSRLD    $0x18, Y3, Y3
+	VPSUBD    offset4<>+0(SB), Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y2, Y3, Y3
+	VMOVUPS   Y3, 608(AX)
+	VPSRLW    $0x02, Y4, Y3
+	VPAND     Y0, Y3, Y3
+	VPSRLW    $0x03, Y5, Y6
+	VPAND     high2_1<>+0(SB), Y6, Y6
+	VPOR      Y6, Y3, Y3
+	VPAND     lowByte<>+0(SB), Y3, Y6
+	VPSUBD    offset4<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y2, Y6, Y6
+	VMOVUPS   Y6, 640(AX)
+	VPSRLD    $0x08, Y3, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VPSUBD    offset4<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y2, Y6, Y6
+	VMOVUPS   Y6, 672(AX)
+	VPSRLD    $0x10, Y3, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VPSUBD    offset4<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y2, Y6, Y6
+	VMOVUPS   Y6, 704(AX)
+	VPSRLD    $0x18, Y3, Y3
+	VPSUBD    offset4<>+0(SB), Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y2, Y3, Y3
+	VMOVUPS   Y3, 736(AX)
+	VPSRLW    $0x04, Y4, Y3
+	VPAND     Y0, Y3, Y3
+	VPSRLW    $0x04, Y5, Y6
+	VPAND     high2_1<>+0(SB), Y6, Y6
+	VPOR      Y6, Y3, Y3
+	VPAND     lowByte<>+0(SB), Y3, Y6
+	VPSUBD    offset4<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y2, Y6, Y6
+	VMOVUPS   Y6, 768(AX)
+	VPSRLD    $0x08, Y3, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VPSUBD    offset4<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y2, Y6, Y6
+	VMOVUPS   Y6, 800(AX)
+	VPSRLD    $0x10, Y3, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VPSUBD    offset4<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y2, Y6, Y6
+	VMOVUPS   Y6, 832(AX)
+	VPSRLD    $0x18, Y3, Y3
+	VPSUBD    offset4<>+0(SB), Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y2, Y3, Y3
+	VMOVUPS   Y3, 864(AX)
+	VPSRLW    $0x06, Y4, Y3
+	VPAND     Y0, Y3, Y3
+	VPSRLW    $0x05, Y5, Y4
+	VPAND     high2_1<>+0(SB), Y4, Y4
+	VPOR      Y4, Y3, Y3
+	VPAND     lowByte<>+0(SB), Y3, Y4
+	VPSUBD    offset4<>+0(SB), Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y2, Y4, Y4
+	VMOVUPS   Y4, 896(AX)
+	VPSRLD    $0x08, Y3, Y4
+	VPAND     lowByte<>+0(SB), Y4, Y4
+	VPSUBD    offset4<>+0(SB), Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y2, Y4, Y4
+	VMOVUPS   Y4, 928(AX)
+	VPSRLD    $0x10, Y3, Y4
+	VPAND     lowByte<>+0(SB), Y4, Y4
+	VPSUBD    offset4<>+0(SB), Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y2, Y4, Y4
+	VMOVUPS   Y4, 960(AX)
+	VPSRLD    $0x18, Y3, Y3
+	VPSUBD    offset4<>+0(SB), Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y2, Y3, Y3
+	VMOVUPS   Y3, 992(AX)
+	ADDQ      $0x00000400, AX
+	ADDQ      $0x10, SI
+	ADDQ      $0x60, BX
+	DECQ      DI
+	JNZ       pair
+	ADDQ      $0x00000390, CX
+	DECQ      DX
+	JNZ       block
+	VZEROUPPER
+	RET
+
+DATA offset4<>+0(SB)/1, $0x04
+DATA offset4<>+1(SB)/1, $0x00
+DATA offset4<>+2(SB)/1, $0x00
+DATA offset4<>+3(SB)/1, $0x00
+DATA offset4<>+4(SB)/1, $0x04
+DATA offset4<>+5(SB)/1, $0x00
+DATA offset4<>+6(SB)/1, $0x00
+DATA offset4<>+7(SB)/1, $0x00
+DATA offset4<>+8(SB)/1, $0x04
+DATA offset4<>+9(SB)/1, $0x00
+DATA offset4<>+10(SB)/1, $0x00
+DATA offset4<>+11(SB)/1, $0x00
+DATA offset4<>+12(SB)/1, $0x04
+DATA offset4<>+13(SB)/1, $0x00
+DATA offset4<>+14(SB)/1, $0x00
+DATA offset4<>+15(SB)/1, $0x00
+DATA offset4<>+16(SB)/1, $0x04
+DATA offset4<>+17(SB)/1, $0x00
+DATA offset4<>+18(SB)/1, $0x00
+DATA offset4<>+19(SB)/1, $0x00
+DATA offset4<>+20(SB)/1, $0x04
+DATA offset4<>+21(SB)/1, $0x00
+DATA offset4<>+22(SB)/1, $0x00
+DATA offset4<>+23(SB)/1, $0x00
+DATA offset4<>+24(SB)/1, $0x04
+DATA offset4<>+25(SB)/1, $0x00
+DATA offset4<>+26(SB)/1, $0x00
+DATA offset4<>+27(SB)/1, $0x00
+DATA offset4<>+28(SB)/1, $0x04
+DATA offset4<>+29(SB)/1, $0x00
+DATA offset4<>+30(SB)/1, $0x00
+DATA offset4<>+31(SB)/1, $0x00
+GLOBL offset4<>(SB), RODATA|NOPTR, $32
+
 // func tileQ3_Kx2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
 // Requires: AVX, AVX2
 TEXT ·tileQ3_Kx2(SB), NOSPLIT, $128-56
@@ -14645,6 +16536,436 @@ block:
 	VPAND     Y0, Y1, Y1
 	VMOVDQU   Y1, 2464(AX)
 	ADDQ      $0x000009c0, AX
+	ADDQ      $0x000004a0, CX
+	DECQ      DX
+	JNZ       block
+	VZEROUPPER
+	RET
+
+// func floatsQ4_K(dst *float32, w *byte, blocks int)
+// Requires: AVX, AVX2, F16C
+TEXT ·floatsQ4_K(SB), NOSPLIT, $0-24
+	MOVQ    dst+0(FP), AX
+	MOVQ    w+8(FP), CX
+	MOVQ    blocks+16(FP), DX
+	VMOVDQU mask4<>+0(SB), Y0
+
+block:
+	VCVTPH2PS (CX), Y1
+	VCVTPH2PS 16(CX), Y2
+	LEAQ      160(CX), BX
+	LEAQ      32(CX), SI
+	MOVQ      $0x00000004, DI
+
+pair:
+	VPMOVZXBW (SI), Y3
+	VPSLLD    $0x10, Y3, Y3
+	VPSRAD    $0x10, Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VPMOVZXBW 64(SI), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPSRAD    $0x10, Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y2, Y4, Y4
+	VMOVDQU   (BX), Y6
+	VPAND     Y0, Y6, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y7
+	VCVTDQ2PS Y7, Y7
+	VMULPS    Y3, Y7, Y7
+	VSUBPS    Y4, Y7, Y7
+	VMOVUPS   Y7, (AX)
+	VPSRLD    $0x08, Y5, Y7
+	VPAND     lowByte<>+0(SB), Y7, Y7
+	VCVTDQ2PS Y7, Y7
+	VMULPS    Y3, Y7, Y7
+	VSUBPS    Y4, Y7, Y7
+	VMOVUPS   Y7, 32(AX)
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     lowByte<>+0(SB), Y7, Y7
+	VCVTDQ2PS Y7, Y7
+	VMULPS    Y3, Y7, Y7
+	VSUBPS    Y4, Y7, Y7
+	VMOVUPS   Y7, 64(AX)
+	VPSRLD    $0x18, Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y3, Y5, Y5
+	VSUBPS    Y4, Y5, Y5
+	VMOVUPS   Y5, 96(AX)
+	VPSRLW    $0x04, Y6, Y5
+	VPAND     Y0, Y5, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 512(AX)
+	VPSRLD    $0x08, Y5, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 544(AX)
+	VPSRLD    $0x10, Y5, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 576(AX)
+	VPSRLD    $0x18, Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y3, Y5, Y5
+	VSUBPS    Y4, Y5, Y5
+	VMOVUPS   Y5, 608(AX)
+	VMOVDQU   32(BX), Y6
+	VPAND     Y0, Y6, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y7
+	VCVTDQ2PS Y7, Y7
+	VMULPS    Y3, Y7, Y7
+	VSUBPS    Y4, Y7, Y7
+	VMOVUPS   Y7, 128(AX)
+	VPSRLD    $0x08, Y5, Y7
+	VPAND     lowByte<>+0(SB), Y7, Y7
+	VCVTDQ2PS Y7, Y7
+	VMULPS    Y3, Y7, Y7
+	VSUBPS    Y4, Y7, Y7
+	VMOVUPS   Y7, 160(AX)
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     lowByte<>+0(SB), Y7, Y7
+	VCVTDQ2PS Y7, Y7
+	VMULPS    Y3, Y7, Y7
+	VSUBPS    Y4, Y7, Y7
+	VMOVUPS   Y7, 192(AX)
+	VPSRLD    $0x18, Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y3, Y5, Y5
+	VSUBPS    Y4, Y5, Y5
+	VMOVUPS   Y5, 224(AX)
+	VPSRLW    $0x04, Y6, Y5
+	VPAND     Y0, Y5, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 640(AX)
+	VPSRLD    $0x08, Y5, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 672(AX)
+	VPSRLD    $0x10, Y5, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 704(AX)
+	VPSRLD    $0x18, Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y3, Y5, Y5
+	VSUBPS    Y4, Y5, Y5
+	VMOVUPS   Y5, 736(AX)
+	VMOVDQU   64(BX), Y6
+	VPAND     Y0, Y6, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y7
+	VCVTDQ2PS Y7, Y7
+	VMULPS    Y3, Y7, Y7
+	VSUBPS    Y4, Y7, Y7
+	VMOVUPS   Y7, 256(AX)
+	VPSRLD    $0x08, Y5, Y7
+	VPAND     lowByte<>+0(SB), Y7, Y7
+	VCVTDQ2PS Y7, Y7
+	VMULPS    Y3, Y7, Y7
+	VSUBPS    Y4, Y7, Y7
+	VMOVUPS   Y7, 288(AX)
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     lowByte<>+0(SB), Y7, Y7
+	VCVTDQ2PS Y7, Y7
+	VMULPS    Y3, Y7, Y7
+	VSUBPS    Y4, Y7, Y7
+	VMOVUPS   Y7, 320(AX)
+	VPSRLD    $0x18, Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y3, Y5, Y5
+	VSUBPS    Y4, Y5, Y5
+	VMOVUPS   Y5, 352(AX)
+	VPSRLW    $0x04, Y6, Y5
+	VPAND     Y0, Y5, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 768(AX)
+	VPSRLD    $0x08, Y5, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 800(AX)
+	VPSRLD    $0x10, Y5, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 832(AX)
+	VPSRLD    $0x18, Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y3, Y5, Y5
+	VSUBPS    Y4, Y5, Y5
+	VMOVUPS   Y5, 864(AX)
+	VMOVDQU   96(BX), Y6
+	VPAND     Y0, Y6, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y7
+	VCVTDQ2PS Y7, Y7
+	VMULPS    Y3, Y7, Y7
+	VSUBPS    Y4, Y7, Y7
+	VMOVUPS   Y7, 384(AX)
+	VPSRLD    $0x08, Y5, Y7
+	VPAND     lowByte<>+0(SB), Y7, Y7
+	VCVTDQ2PS Y7, Y7
+	VMULPS    Y3, Y7, Y7
+	VSUBPS    Y4, Y7, Y7
+	VMOVUPS   Y7, 416(AX)
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     lowByte<>+0(SB), Y7, Y7
+	VCVTDQ2PS Y7, Y7
+	VMULPS    Y3, Y7, Y7
+	VSUBPS    Y4, Y7, Y7
+	VMOVUPS   Y7, 448(AX)
+	VPSRLD    $0x18, Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y3, Y5, Y5
+	VSUBPS    Y4, Y5, Y5
+	VMOVUPS   Y5, 480(AX)
+	VPSRLW    $0x04, Y6, Y5
+	VPAND     Y0, Y5, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 896(AX)
+	VPSRLD    $0x08, Y5, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 928(AX)
+	VPSRLD    $0x10, Y5, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 960(AX)
+	VPSRLD    $0x18, Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y3, Y5, Y5
+	VSUBPS    Y4, Y5, Y5
+	VMOVUPS   Y5, 992(AX)
+	ADDQ      $0x00000400, AX
+	VPMOVZXBW (SI), Y3
+	VPSRAD    $0x10, Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VPMOVZXBW 64(SI), Y4
+	VPSRAD    $0x10, Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y2, Y4, Y4
+	VMOVDQU   128(BX), Y6
+	VPAND     Y0, Y6, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y7
+	VCVTDQ2PS Y7, Y7
+	VMULPS    Y3, Y7, Y7
+	VSUBPS    Y4, Y7, Y7
+	VMOVUPS   Y7, (AX)
+	VPSRLD    $0x08, Y5, Y7
+	VPAND     lowByte<>+0(SB), Y7, Y7
+	VCVTDQ2PS Y7, Y7
+	VMULPS    Y3, Y7, Y7
+	VSUBPS    Y4, Y7, Y7
+	VMOVUPS   Y7, 32(AX)
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     lowByte<>+0(SB), Y7, Y7
+	VCVTDQ2PS Y7, Y7
+	VMULPS    Y3, Y7, Y7
+	VSUBPS    Y4, Y7, Y7
+	VMOVUPS   Y7, 64(AX)
+	VPSRLD    $0x18, Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y3, Y5, Y5
+	VSUBPS    Y4, Y5, Y5
+	VMOVUPS   Y5, 96(AX)
+	VPSRLW    $0x04, Y6, Y5
+	VPAND     Y0, Y5, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 512(AX)
+	VPSRLD    $0x08, Y5, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 544(AX)
+	VPSRLD    $0x10, Y5, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 576(AX)
+	VPSRLD    $0x18, Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y3, Y5, Y5
+	VSUBPS    Y4, Y5, Y5
+	VMOVUPS   Y5, 608(AX)
+	VMOVDQU   160(BX), Y6
+	VPAND     Y0, Y6, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y7
+	VCVTDQ2PS Y7, Y7
+	VMULPS    Y3, Y7, Y7
+	VSUBPS    Y4, Y7, Y7
+	VMOVUPS   Y7, 128(AX)
+	VPSRLD    $0x08, Y5, Y7
+	VPAND     lowByte<>+0(SB), Y7, Y7
+	VCVTDQ2PS Y7, Y7
+	VMULPS    Y3, Y7, Y7
+	VSUBPS    Y4, Y7, Y7
+	VMOVUPS   Y7, 160(AX)
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     lowByte<>+0(SB), Y7, Y7
+	VCVTDQ2PS Y7, Y7
+	VMULPS    Y3, Y7, Y7
+	VSUBPS    Y4, Y7, Y7
+	VMOVUPS   Y7, 192(AX)
+	VPSRLD    $0x18, Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y3, Y5, Y5
+	VSUBPS    Y4, Y5, Y5
+	VMOVUPS   Y5, 224(AX)
+	VPSRLW    $0x04, Y6, Y5
+	VPAND     Y0, Y5, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 640(AX)
+	VPSRLD    $0x08, Y5, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 672(AX)
+	VPSRLD    $0x10, Y5, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 704(AX)
+	VPSRLD    $0x18, Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y3, Y5, Y5
+	VSUBPS    Y4, Y5, Y5
+	VMOVUPS   Y5, 736(AX)
+	VMOVDQU   192(BX), Y6
+	VPAND     Y0, Y6, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y7
+	VCVTDQ2PS Y7, Y7
+	VMULPS    Y3, Y7, Y7
+	VSUBPS    Y4, Y7, Y7
+	VMOVUPS   Y7, 256(AX)
+	VPSRLD    $0x08, Y5, Y7
+	VPAND     lowByte<>+0(SB), Y7, Y7
+	VCVTDQ2PS Y7, Y7
+	VMULPS    Y3, Y7, Y7
+	VSUBPS    Y4, Y7, Y7
+	VMOVUPS   Y7, 288(AX)
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     lowByte<>+0(SB), Y7, Y7
+	VCVTDQ2PS Y7, Y7
+	VMULPS    Y3, Y7, Y7
+	VSUBPS    Y4, Y7, Y7
+	VMOVUPS   Y7, 320(AX)
+	VPSRLD    $0x18, Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y3, Y5, Y5
+	VSUBPS    Y4, Y5, Y5
+	VMOVUPS   Y5, 352(AX)
+	VPSRLW    $0x04, Y6, Y5
+	VPAND     Y0, Y5, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 768(AX)
+	VPSRLD    $0x08, Y5, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 800(AX)
+	VPSRLD    $0x10, Y5, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 832(AX)
+	VPSRLD    $0x18, Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y3, Y5, Y5
+	VSUBPS    Y4, Y5, Y5
+	VMOVUPS   Y5, 864(AX)
+	VMOVDQU   224(BX), Y6
+	VPAND     Y0, Y6, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y7
+	VCVTDQ2PS Y7, Y7
+	VMULPS    Y3, Y7, Y7
+	VSUBPS    Y4, Y7, Y7
+	VMOVUPS   Y7, 384(AX)
+	VPSRLD    $0x08, Y5, Y7
+	VPAND     lowByte<>+0(SB), Y7, Y7
+	VCVTDQ2PS Y7, Y7
+	VMULPS    Y3, Y7, Y7
+	VSUBPS    Y4, Y7, Y7
+	VMOVUPS   Y7, 416(AX)
+	VPSRLD    $0x10, Y5, Y7
+	VPAND     lowByte<>+0(SB), Y7, Y7
+	VCVTDQ2PS Y7, Y7
+	VMULPS    Y3, Y7, Y7
+	VSUBPS    Y4, Y7, Y7
+	VMOVUPS   Y7, 448(AX)
+	VPSRLD    $0x18, Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y3, Y5, Y5
+	VSUBPS    Y4, Y5, Y5
+	VMOVUPS   Y5, 480(AX)
+	VPSRLW    $0x04, Y6, Y5
+	VPAND     Y0, Y5, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 896(AX)
+	VPSRLD    $0x08, Y5, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 928(AX)
+	VPSRLD    $0x10, Y5, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 960(AX)
+	VPSRLD    $0x18, Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y3, Y5, Y5
+	VSUBPS    Y4, Y5, Y5
+	VMOVUPS   Y5, 992(AX)
+	ADDQ      $0x00000400, AX
+	ADDQ      $0x10, SI
+	ADDQ      $0x00000100, BX
+	DECQ      DI
+	JNZ       pair
 	ADDQ      $0x000004a0, CX
 	DECQ      DX
 	JNZ       block
@@ -15644,6 +17965,484 @@ block:
 	VPOR      Y2, Y1, Y1
 	VMOVDQU   Y1, 2464(AX)
 	ADDQ      $0x000009c0, AX
+	ADDQ      $0x000005a0, CX
+	DECQ      DX
+	JNZ       block
+	VZEROUPPER
+	RET
+
+// func floatsQ5_K(dst *float32, w *byte, blocks int)
+// Requires: AVX, AVX2, F16C
+TEXT ·floatsQ5_K(SB), NOSPLIT, $0-24
+	MOVQ    dst+0(FP), AX
+	MOVQ    w+8(FP), CX
+	MOVQ    blocks+16(FP), DX
+	VMOVDQU mask4<>+0(SB), Y0
+
+block:
+	VCVTPH2PS (CX), Y1
+	VCVTPH2PS 16(CX), Y2
+	LEAQ      160(CX), BX
+	LEAQ      32(CX), SI
+	MOVQ      $0x00000004, DI
+
+pair:
+	VPMOVZXBW (SI), Y3
+	VPSLLD    $0x10, Y3, Y3
+	VPSRAD    $0x10, Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VPMOVZXBW 64(SI), Y4
+	VPSLLD    $0x10, Y4, Y4
+	VPSRAD    $0x10, Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y2, Y4, Y4
+	VMOVDQU   32(BX), Y6
+	VPAND     Y0, Y6, Y5
+	VMOVDQU   (BX), Y7
+	VPSLLW    $0x04, Y7, Y8
+	VPAND     high4_1<>+0(SB), Y8, Y8
+	VPOR      Y8, Y5, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y8
+	VCVTDQ2PS Y8, Y8
+	VMULPS    Y3, Y8, Y8
+	VSUBPS    Y4, Y8, Y8
+	VMOVUPS   Y8, (AX)
+	VPSRLD    $0x08, Y5, Y8
+	VPAND     lowByte<>+0(SB), Y8, Y8
+	VCVTDQ2PS Y8, Y8
+	VMULPS    Y3, Y8, Y8
+	VSUBPS    Y4, Y8, Y8
+	VMOVUPS   Y8, 32(AX)
+	VPSRLD    $0x10, Y5, Y8
+	VPAND     lowByte<>+0(SB), Y8, Y8
+	VCVTDQ2PS Y8, Y8
+	VMULPS    Y3, Y8, Y8
+	VSUBPS    Y4, Y8, Y8
+	VMOVUPS   Y8, 64(AX)
+	VPSRLD    $0x18, Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y3, Y5, Y5
+	VSUBPS    Y4, Y5, Y5
+	VMOVUPS   Y5, 96(AX)
+	VPSRLW    $0x04, Y6, Y5
+	VPAND     Y0, Y5, Y5
+	VPAND     high4_1<>+0(SB), Y7, Y6
+	VPOR      Y6, Y5, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 512(AX)
+	VPSRLD    $0x08, Y5, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 544(AX)
+	VPSRLD    $0x10, Y5, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 576(AX)
+	VPSRLD    $0x18, Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y3, Y5, Y5
+	VSUBPS    Y4, Y5, Y5
+	VMOVUPS   Y5, 608(AX)
+	VMOVDQU   64(BX), Y6
+	VPAND     Y0, Y6, Y5
+	VPSLLW    $0x03, Y7, Y8
+	VPAND     high4_1<>+0(SB), Y8, Y8
+	VPOR      Y8, Y5, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y8
+	VCVTDQ2PS Y8, Y8
+	VMULPS    Y3, Y8, Y8
+	VSUBPS    Y4, Y8, Y8
+	VMOVUPS   Y8, 128(AX)
+	VPSRLD    $0x08, Y5, Y8
+	VPAND     lowByte<>+0(SB), Y8, Y8
+	VCVTDQ2PS Y8, Y8
+	VMULPS    Y3, Y8, Y8
+	VSUBPS    Y4, Y8, Y8
+	VMOVUPS   Y8, 160(AX)
+	VPSRLD    $0x10, Y5, Y8
+	VPAND     lowByte<>+0(SB), Y8, Y8
+	VCVTDQ2PS Y8, Y8
+	VMULPS    Y3, Y8, Y8
+	VSUBPS    Y4, Y8, Y8
+	VMOVUPS   Y8, 192(AX)
+	VPSRLD    $0x18, Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y3, Y5, Y5
+	VSUBPS    Y4, Y5, Y5
+	VMOVUPS   Y5, 224(AX)
+	VPSRLW    $0x04, Y6, Y5
+	VPAND     Y0, Y5, Y5
+	VPSRLW    $0x01, Y7, Y6
+	VPAND     high4_1<>+0(SB), Y6, Y6
+	VPOR      Y6, Y5, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 640(AX)
+	VPSRLD    $0x08, Y5, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 672(AX)
+	VPSRLD    $0x10, Y5, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 704(AX)
+	VPSRLD    $0x18, Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y3, Y5, Y5
+	VSUBPS    Y4, Y5, Y5
+	VMOVUPS   Y5, 736(AX)
+	VMOVDQU   96(BX), Y6
+	VPAND     Y0, Y6, Y5
+	VPSLLW    $0x02, Y7, Y8
+	VPAND     high4_1<>+0(SB), Y8, Y8
+	VPOR      Y8, Y5, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y8
+	VCVTDQ2PS Y8, Y8
+	VMULPS    Y3, Y8, Y8
+	VSUBPS    Y4, Y8, Y8
+	VMOVUPS   Y8, 256(AX)
+	VPSRLD    $0x08, Y5, Y8
+	VPAND     lowByte<>+0(SB), Y8, Y8
+	VCVTDQ2PS Y8, Y8
+	VMULPS    Y3, Y8, Y8
+	VSUBPS    Y4, Y8, Y8
+	VMOVUPS   Y8, 288(AX)
+	VPSRLD    $0x10, Y5, Y8
+	VPAND     lowByte<>+0(SB), Y8, Y8
+	VCVTDQ2PS Y8, Y8
+	VMULPS    Y3, Y8, Y8
+	VSUBPS    Y4, Y8, Y8
+	VMOVUPS   Y8, 320(AX)
+	VPSRLD    $0x18, Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y3, Y5, Y5
+	VSUBPS    Y4, Y5, Y5
+	VMOVUPS   Y5, 352(AX)
+	VPSRLW    $0x04, Y6, Y5
+	VPAND     Y0, Y5, Y5
+	VPSRLW    $0x02, Y7, Y6
+	VPAND     high4_1<>+0(SB), Y6, Y6
+	VPOR      Y6, Y5, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 768(AX)
+	VPSRLD    $0x08, Y5, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 800(AX)
+	VPSRLD    $0x10, Y5, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 832(AX)
+	VPSRLD    $0x18, Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y3, Y5, Y5
+	VSUBPS    Y4, Y5, Y5
+	VMOVUPS   Y5, 864(AX)
+	VMOVDQU   128(BX), Y6
+	VPAND     Y0, Y6, Y5
+	VPSLLW    $0x01, Y7, Y8
+	VPAND     high4_1<>+0(SB), Y8, Y8
+	VPOR      Y8, Y5, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y8
+	VCVTDQ2PS Y8, Y8
+	VMULPS    Y3, Y8, Y8
+	VSUBPS    Y4, Y8, Y8
+	VMOVUPS   Y8, 384(AX)
+	VPSRLD    $0x08, Y5, Y8
+	VPAND     lowByte<>+0(SB), Y8, Y8
+	VCVTDQ2PS Y8, Y8
+	VMULPS    Y3, Y8, Y8
+	VSUBPS    Y4, Y8, Y8
+	VMOVUPS   Y8, 416(AX)
+	VPSRLD    $0x10, Y5, Y8
+	VPAND     lowByte<>+0(SB), Y8, Y8
+	VCVTDQ2PS Y8, Y8
+	VMULPS    Y3, Y8, Y8
+	VSUBPS    Y4, Y8, Y8
+	VMOVUPS   Y8, 448(AX)
+	VPSRLD    $0x18, Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y3, Y5, Y5
+	VSUBPS    Y4, Y5, Y5
+	VMOVUPS   Y5, 480(AX)
+	VPSRLW    $0x04, Y6, Y5
+	VPAND     Y0, Y5, Y5
+	VPSRLW    $0x03, Y7, Y6
+	VPAND     high4_1<>+0(SB), Y6, Y6
+	VPOR      Y6, Y5, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 896(AX)
+	VPSRLD    $0x08, Y5, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 928(AX)
+	VPSRLD    $0x10, Y5, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 960(AX)
+	VPSRLD    $0x18, Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y3, Y5, Y5
+	VSUBPS    Y4, Y5, Y5
+	VMOVUPS   Y5, 992(AX)
+	ADDQ      $0x00000400, AX
+	VPMOVZXBW (SI), Y3
+	VPSRAD    $0x10, Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y1, Y3, Y3
+	VPMOVZXBW 64(SI), Y4
+	VPSRAD    $0x10, Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y2, Y4, Y4
+	VMOVDQU   192(BX), Y6
+	VPAND     Y0, Y6, Y5
+	VMOVDQU   160(BX), Y7
+	VPSLLW    $0x04, Y7, Y8
+	VPAND     high4_1<>+0(SB), Y8, Y8
+	VPOR      Y8, Y5, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y8
+	VCVTDQ2PS Y8, Y8
+	VMULPS    Y3, Y8, Y8
+	VSUBPS    Y4, Y8, Y8
+	VMOVUPS   Y8, (AX)
+	VPSRLD    $0x08, Y5, Y8
+	VPAND     lowByte<>+0(SB), Y8, Y8
+	VCVTDQ2PS Y8, Y8
+	VMULPS    Y3, Y8, Y8
+	VSUBPS    Y4, Y8, Y8
+	VMOVUPS   Y8, 32(AX)
+	VPSRLD    $0x10, Y5, Y8
+	VPAND     lowByte<>+0(SB), Y8, Y8
+	VCVTDQ2PS Y8, Y8
+	VMULPS    Y3, Y8, Y8
+	VSUBPS    Y4, Y8, Y8
+	VMOVUPS   Y8, 64(AX)
+	VPSRLD    $0x18, Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y3, Y5, Y5
+	VSUBPS    Y4, Y5, Y5
+	VMOVUPS   Y5, 96(AX)
+	VPSRLW    $0x04, Y6, Y5
+	VPAND     Y0, Y5, Y5
+	VPAND     high4_1<>+0(SB), Y7, Y6
+	VPOR      Y6, Y5, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 512(AX)
+	VPSRLD    $0x08, Y5, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 544(AX)
+	VPSRLD    $0x10, Y5, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 576(AX)
+	VPSRLD    $0x18, Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y3, Y5, Y5
+	VSUBPS    Y4, Y5, Y5
+	VMOVUPS   Y5, 608(AX)
+	VMOVDQU   224(BX), Y6
+	VPAND     Y0, Y6, Y5
+	VPSLLW    $0x03, Y7, Y8
+	VPAND     high4_1<>+0(SB), Y8, Y8
+	VPOR      Y8, Y5, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y8
+	VCVTDQ2PS Y8, Y8
+	VMULPS    Y3, Y8, Y8
+	VSUBPS    Y4, Y8, Y8
+	VMOVUPS   Y8, 128(AX)
+	VPSRLD    $0x08, Y5, Y8
+	VPAND     lowByte<>+0(SB), Y8, Y8
+	VCVTDQ2PS Y8, Y8
+	VMULPS    Y3, Y8, Y8
+	VSUBPS    Y4, Y8, Y8
+	VMOVUPS   Y8, 160(AX)
+	VPSRLD    $0x10, Y5, Y8
+	VPAND     lowByte<>+0(SB), Y8, Y8
+	VCVTDQ2PS Y8, Y8
+	VMULPS    Y3, Y8, Y8
+	VSUBPS    Y4, Y8, Y8
+	VMOVUPS   Y8, 192(AX)
+	VPSRLD    $0x18, Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y3, Y5, Y5
+	VSUBPS    Y4, Y5, Y5
+	VMOVUPS   Y5, 224(AX)
+	VPSRLW    $0x04, Y6, Y5
+	VPAND     Y0, Y5, Y5
+	VPSRLW    $0x01, Y7, Y6
+	VPAND     high4_1<>+0(SB), Y6, Y6
+	VPOR      Y6, Y5, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 640(AX)
+	VPSRLD    $0x08, Y5, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 672(AX)
+	VPSRLD    $0x10, Y5, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 704(AX)
+	VPSRLD    $0x18, Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y3, Y5, Y5
+	VSUBPS    Y4, Y5, Y5
+	VMOVUPS   Y5, 736(AX)
+	VMOVDQU   256(BX), Y6
+	VPAND     Y0, Y6, Y5
+	VPSLLW    $0x02, Y7, Y8
+	VPAND     high4_1<>+0(SB), Y8, Y8
+	VPOR      Y8, Y5, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y8
+	VCVTDQ2PS Y8, Y8
+	VMULPS    Y3, Y8, Y8
+	VSUBPS    Y4, Y8, Y8
+	VMOVUPS   Y8, 256(AX)
+	VPSRLD    $0x08, Y5, Y8
+	VPAND     lowByte<>+0(SB), Y8, Y8
+	VCVTDQ2PS Y8, Y8
+	VMULPS    Y3, Y8, Y8
+	VSUBPS    Y4, Y8, Y8
+	VMOVUPS   Y8, 288(AX)
+	VPSRLD    $0x10, Y5, Y8
+	VPAND     lowByte<>+0(SB), Y8, Y8
+	VCVTDQ2PS Y8, Y8
+	VMULPS    Y3, Y8, Y8
+	VSUBPS    Y4, Y8, Y8
+	VMOVUPS   Y8, 320(AX)
+	VPSRLD    $0x18, Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y3, Y5, Y5
+	VSUBPS    Y4, Y5, Y5
+	VMOVUPS   Y5, 352(AX)
+	VPSRLW    $0x04, Y6, Y5
+	VPAND     Y0, Y5, Y5
+	VPSRLW    $0x02, Y7, Y6
+	VPAND     high4_1<>+0(SB), Y6, Y6
+	VPOR      Y6, Y5, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 768(AX)
+	VPSRLD    $0x08, Y5, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 800(AX)
+	VPSRLD    $0x10, Y5, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 832(AX)
+	VPSRLD    $0x18, Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y3, Y5, Y5
+	VSUBPS    Y4, Y5, Y5
+	VMOVUPS   Y5, 864(AX)
+	VMOVDQU   288(BX), Y6
+	VPAND     Y0, Y6, Y5
+	VPSLLW    $0x01, Y7, Y8
+	VPAND     high4_1<>+0(SB), Y8, Y8
+	VPOR      Y8, Y5, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y8
+	VCVTDQ2PS Y8, Y8
+	VMULPS    Y3, Y8, Y8
+	VSUBPS    Y4, Y8, Y8
+	VMOVUPS   Y8, 384(AX)
+	VPSRLD    $0x08, Y5, Y8
+	VPAND     lowByte<>+0(SB), Y8, Y8
+	VCVTDQ2PS Y8, Y8
+	VMULPS    Y3, Y8, Y8
+	VSUBPS    Y4, Y8, Y8
+	VMOVUPS   Y8, 416(AX)
+	VPSRLD    $0x10, Y5, Y8
+	VPAND     lowByte<>+0(SB), Y8, Y8
+	VCVTDQ2PS Y8, Y8
+	VMULPS    Y3, Y8, Y8
+	VSUBPS    Y4, Y8, Y8
+	VMOVUPS   Y8, 448(AX)
+	VPSRLD    $0x18, Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y3, Y5, Y5
+	VSUBPS    Y4, Y5, Y5
+	VMOVUPS   Y5, 480(AX)
+	VPSRLW    $0x04, Y6, Y5
+	VPAND     Y0, Y5, Y5
+	VPSRLW    $0x03, Y7, Y6
+	VPAND     high4_1<>+0(SB), Y6, Y6
+	VPOR      Y6, Y5, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 896(AX)
+	VPSRLD    $0x08, Y5, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 928(AX)
+	VPSRLD    $0x10, Y5, Y6
+	VPAND     lowByte<>+0(SB), Y6, Y6
+	VCVTDQ2PS Y6, Y6
+	VMULPS    Y3, Y6, Y6
+	VSUBPS    Y4, Y6, Y6
+	VMOVUPS   Y6, 960(AX)
+	VPSRLD    $0x18, Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y3, Y5, Y5
+	VSUBPS    Y4, Y5, Y5
+	VMOVUPS   Y5, 992(AX)
+	ADDQ      $0x00000400, AX
+	ADDQ      $0x10, SI
+	ADDQ      $0x00000140, BX
+	DECQ      DI
+	JNZ       pair
 	ADDQ      $0x000005a0, CX
 	DECQ      DX
 	JNZ       block
@@ -16724,6 +19523,295 @@ block:
 	JNZ       block
 	VZEROUPPER
 	RET
+
+// func floatsQ6_K(dst *float32, w *byte, blocks int)
+// Requires: AVX, AVX2, F16C
+TEXT ·floatsQ6_K(SB), NOSPLIT, $0-24
+	MOVQ    dst+0(FP), AX
+	MOVQ    w+8(FP), CX
+	MOVQ    blocks+16(FP), DX
+	VMOVDQU mask4<>+0(SB), Y0
+
+block:
+	VCVTPH2PS (CX), Y1
+	LEAQ      144(CX), BX
+	LEAQ      16(CX), SI
+	MOVQ      $0x00000008, DI
+
+pair:
+	VPMOVSXBW (SI), Y2
+	VPSLLD    $0x10, Y2, Y2
+	VPSRAD    $0x10, Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y1, Y2, Y2
+	VMOVDQU   64(BX), Y3
+	VPAND     Y0, Y3, Y3
+	VMOVDQU   (BX), Y4
+	VPSLLW    $0x04, Y4, Y5
+	VPAND     high4_2<>+0(SB), Y5, Y5
+	VPOR      Y5, Y3, Y3
+	VPAND     lowByte<>+0(SB), Y3, Y5
+	VPSUBD    offset32<>+0(SB), Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y2, Y5, Y5
+	VMOVUPS   Y5, (AX)
+	VPSRLD    $0x08, Y3, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y5
+	VPSUBD    offset32<>+0(SB), Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y2, Y5, Y5
+	VMOVUPS   Y5, 32(AX)
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y5
+	VPSUBD    offset32<>+0(SB), Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y2, Y5, Y5
+	VMOVUPS   Y5, 64(AX)
+	VPSRLD    $0x18, Y3, Y3
+	VPSUBD    offset32<>+0(SB), Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y2, Y3, Y3
+	VMOVUPS   Y3, 96(AX)
+	VMOVDQU   96(BX), Y3
+	VPAND     Y0, Y3, Y3
+	VPSLLW    $0x02, Y4, Y5
+	VPAND     high4_2<>+0(SB), Y5, Y5
+	VPOR      Y5, Y3, Y3
+	VPAND     lowByte<>+0(SB), Y3, Y5
+	VPSUBD    offset32<>+0(SB), Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y2, Y5, Y5
+	VMOVUPS   Y5, 128(AX)
+	VPSRLD    $0x08, Y3, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y5
+	VPSUBD    offset32<>+0(SB), Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y2, Y5, Y5
+	VMOVUPS   Y5, 160(AX)
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y5
+	VPSUBD    offset32<>+0(SB), Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y2, Y5, Y5
+	VMOVUPS   Y5, 192(AX)
+	VPSRLD    $0x18, Y3, Y3
+	VPSUBD    offset32<>+0(SB), Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y2, Y3, Y3
+	VMOVUPS   Y3, 224(AX)
+	VMOVDQU   128(BX), Y3
+	VPAND     Y0, Y3, Y3
+	VPAND     high4_2<>+0(SB), Y4, Y5
+	VPOR      Y5, Y3, Y3
+	VPAND     lowByte<>+0(SB), Y3, Y5
+	VPSUBD    offset32<>+0(SB), Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y2, Y5, Y5
+	VMOVUPS   Y5, 256(AX)
+	VPSRLD    $0x08, Y3, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y5
+	VPSUBD    offset32<>+0(SB), Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y2, Y5, Y5
+	VMOVUPS   Y5, 288(AX)
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y5
+	VPSUBD    offset32<>+0(SB), Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y2, Y5, Y5
+	VMOVUPS   Y5, 320(AX)
+	VPSRLD    $0x18, Y3, Y3
+	VPSUBD    offset32<>+0(SB), Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y2, Y3, Y3
+	VMOVUPS   Y3, 352(AX)
+	VMOVDQU   160(BX), Y3
+	VPAND     Y0, Y3, Y3
+	VPSRLW    $0x02, Y4, Y4
+	VPAND     high4_2<>+0(SB), Y4, Y4
+	VPOR      Y4, Y3, Y3
+	VPAND     lowByte<>+0(SB), Y3, Y4
+	VPSUBD    offset32<>+0(SB), Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y2, Y4, Y4
+	VMOVUPS   Y4, 384(AX)
+	VPSRLD    $0x08, Y3, Y4
+	VPAND     lowByte<>+0(SB), Y4, Y4
+	VPSUBD    offset32<>+0(SB), Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y2, Y4, Y4
+	VMOVUPS   Y4, 416(AX)
+	VPSRLD    $0x10, Y3, Y4
+	VPAND     lowByte<>+0(SB), Y4, Y4
+	VPSUBD    offset32<>+0(SB), Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y2, Y4, Y4
+	VMOVUPS   Y4, 448(AX)
+	VPSRLD    $0x18, Y3, Y3
+	VPSUBD    offset32<>+0(SB), Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y2, Y3, Y3
+	VMOVUPS   Y3, 480(AX)
+	VPMOVSXBW (SI), Y2
+	VPSRAD    $0x10, Y2, Y2
+	VCVTDQ2PS Y2, Y2
+	VMULPS    Y1, Y2, Y2
+	VMOVDQU   64(BX), Y3
+	VPSRLW    $0x04, Y3, Y3
+	VPAND     Y0, Y3, Y3
+	VMOVDQU   32(BX), Y4
+	VPSLLW    $0x04, Y4, Y5
+	VPAND     high4_2<>+0(SB), Y5, Y5
+	VPOR      Y5, Y3, Y3
+	VPAND     lowByte<>+0(SB), Y3, Y5
+	VPSUBD    offset32<>+0(SB), Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y2, Y5, Y5
+	VMOVUPS   Y5, 512(AX)
+	VPSRLD    $0x08, Y3, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y5
+	VPSUBD    offset32<>+0(SB), Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y2, Y5, Y5
+	VMOVUPS   Y5, 544(AX)
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y5
+	VPSUBD    offset32<>+0(SB), Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y2, Y5, Y5
+	VMOVUPS   Y5, 576(AX)
+	VPSRLD    $0x18, Y3, Y3
+	VPSUBD    offset32<>+0(SB), Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y2, Y3, Y3
+	VMOVUPS   Y3, 608(AX)
+	VMOVDQU   96(BX), Y3
+	VPSRLW    $0x04, Y3, Y3
+	VPAND     Y0, Y3, Y3
+	VPSLLW    $0x02, Y4, Y5
+	VPAND     high4_2<>+0(SB), Y5, Y5
+	VPOR      Y5, Y3, Y3
+	VPAND     lowByte<>+0(SB), Y3, Y5
+	VPSUBD    offset32<>+0(SB), Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y2, Y5, Y5
+	VMOVUPS   Y5, 640(AX)
+	VPSRLD    $0x08, Y3, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y5
+	VPSUBD    offset32<>+0(SB), Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y2, Y5, Y5
+	VMOVUPS   Y5, 672(AX)
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y5
+	VPSUBD    offset32<>+0(SB), Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y2, Y5, Y5
+	VMOVUPS   Y5, 704(AX)
+	VPSRLD    $0x18, Y3, Y3
+	VPSUBD    offset32<>+0(SB), Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y2, Y3, Y3
+	VMOVUPS   Y3, 736(AX)
+	VMOVDQU   128(BX), Y3
+	VPSRLW    $0x04, Y3, Y3
+	VPAND     Y0, Y3, Y3
+	VPAND     high4_2<>+0(SB), Y4, Y5
+	VPOR      Y5, Y3, Y3
+	VPAND     lowByte<>+0(SB), Y3, Y5
+	VPSUBD    offset32<>+0(SB), Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y2, Y5, Y5
+	VMOVUPS   Y5, 768(AX)
+	VPSRLD    $0x08, Y3, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y5
+	VPSUBD    offset32<>+0(SB), Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y2, Y5, Y5
+	VMOVUPS   Y5, 800(AX)
+	VPSRLD    $0x10, Y3, Y5
+	VPAND     lowByte<>+0(SB), Y5, Y5
+	VPSUBD    offset32<>+0(SB), Y5, Y5
+	VCVTDQ2PS Y5, Y5
+	VMULPS    Y2, Y5, Y5
+	VMOVUPS   Y5, 832(AX)
+	VPSRLD    $0x18, Y3, Y3
+	VPSUBD    offset32<>+0(SB), Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y2, Y3, Y3
+	VMOVUPS   Y3, 864(AX)
+	VMOVDQU   160(BX), Y3
+	VPSRLW    $0x04, Y3, Y3
+	VPAND     Y0, Y3, Y3
+	VPSRLW    $0x02, Y4, Y4
+	VPAND     high4_2<>+0(SB), Y4, Y4
+	VPOR      Y4, Y3, Y3
+	VPAND     lowByte<>+0(SB), Y3, Y4
+	VPSUBD    offset32<>+0(SB), Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y2, Y4, Y4
+	VMOVUPS   Y4, 896(AX)
+	VPSRLD    $0x08, Y3, Y4
+	VPAND     lowByte<>+0(SB), Y4, Y4
+	VPSUBD    offset32<>+0(SB), Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y2, Y4, Y4
+	VMOVUPS   Y4, 928(AX)
+	VPSRLD    $0x10, Y3, Y4
+	VPAND     lowByte<>+0(SB), Y4, Y4
+	VPSUBD    offset32<>+0(SB), Y4, Y4
+	VCVTDQ2PS Y4, Y4
+	VMULPS    Y2, Y4, Y4
+	VMOVUPS   Y4, 960(AX)
+	VPSRLD    $0x18, Y3, Y3
+	VPSUBD    offset32<>+0(SB), Y3, Y3
+	VCVTDQ2PS Y3, Y3
+	VMULPS    Y2, Y3, Y3
+	VMOVUPS   Y3, 992(AX)
+	ADDQ      $0x00000400, AX
+	ADDQ      $0x10, SI
+	ADDQ      $0x000000c0, BX
+	DECQ      DI
+	JNZ       pair
+	ADDQ      $0x00000690, CX
+	DECQ      DX
+	JNZ       block
+	VZEROUPPER
+	RET
+
+DATA offset32<>+0(SB)/1, $0x20
+DATA offset32<>+1(SB)/1, $0x00
+DATA offset32<>+2(SB)/1, $0x00
+DATA offset32<>+3(SB)/1, $0x00
+DATA offset32<>+4(SB)/1, $0x20
+DATA offset32<>+5(SB)/1, $0x00
+DATA offset32<>+6(SB)/1, $0x00
+DATA offset32<>+7(SB)/1, $0x00
+DATA offset32<>+8(SB)/1, $0x20
+DATA offset32<>+9(SB)/1, $0x00
+DATA offset32<>+10(SB)/1, $0x00
+DATA offset32<>+11(SB)/1, $0x00
+DATA offset32<>+12(SB)/1, $0x20
+DATA offset32<>+13(SB)/1, $0x00
+DATA offset32<>+14(SB)/1, $0x00
+DATA offset32<>+15(SB)/1, $0x00
+DATA offset32<>+16(SB)/1, $0x20
+DATA offset32<>+17(SB)/1, $0x00
+DATA offset32<>+18(SB)/1, $0x00
+DATA offset32<>+19(SB)/1, $0x00
+DATA offset32<>+20(SB)/1, $0x20
+DATA offset32<>+21(SB)/1, $0x00
+DATA offset32<>+22(SB)/1, $0x00
+DATA offset32<>+23(SB)/1, $0x00
+DATA offset32<>+24(SB)/1, $0x20
+DATA offset32<>+25(SB)/1, $0x00
+DATA offset32<>+26(SB)/1, $0x00
+DATA offset32<>+27(SB)/1, $0x00
+DATA offset32<>+28(SB)/1, $0x20
+DATA offset32<>+29(SB)/1, $0x00
+DATA offset32<>+30(SB)/1, $0x00
+DATA offset32<>+31(SB)/1, $0x00
+GLOBL offset32<>(SB), RODATA|NOPTR, $32
 
 // func tileQ6_Kx2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
 // Requires: AVX, AVX2

@@ -72,6 +72,34 @@ func TestBatchInvariance(t *testing.T) {
 	}
 }
 
+// Dequantized panels hold the bits that kernels.Dequantize gives.
+func TestPanelFloats(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for _, typ := range kernels.DTypes() {
+		s := spec(typ)
+		if s == nil {
+			continue
+		}
+		w := kerneltest.Tensor(rng, "w", typ, panelRows, 2*s.values, 1)
+		panel := make([]byte, panelBytes(&w))
+		repack(panel, &w, 0)
+		want := make([]float32, w.Rows*w.Cols)
+		if err := kernels.Dequantize(want, typ, w.Data); err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range Paths() {
+			ks, _ := choose(path)
+			got := make([]float32, len(want))
+			ks.floats(typ, &got[0], &panel[0], 2)
+			for i, g := range got {
+				if v := want[i%panelRows*w.Cols+i/panelRows]; g != v {
+					t.Fatalf("%v on %s: row %d column %d: got %v, want %v", typ, path, i%panelRows, i/panelRows, g, v)
+				}
+			}
+		}
+	}
+}
+
 func TestCopyBlocks(t *testing.T) { kerneltest.CopiedBlocks(t, open(Options{Threads: 2})) }
 
 // A step in steady state does not allocate.

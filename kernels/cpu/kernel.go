@@ -49,6 +49,9 @@ type kernelSet struct {
 	expand func(t kernels.DType, dst, w *byte, blocks int)
 	tile   func(t kernels.DType, cols int, dst *float32, ldd int, x *byte, stride int, act *byte, lda, blocks int)
 
+	// floats dequantizes panels: eight rows of column 0, then of column 1, …
+	floats func(t kernels.DType, dst *float32, w *byte, blocks int)
+
 	// fmat does so with float32 activations and F32, F16 or BF16 panels of k
 	// columns, one panel every stride bytes: acc += w·x, k in order.
 	fmat func(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count int)

@@ -180,28 +180,22 @@ func (d *Device) multiplyFloat(w *weight, dst *register, x *float32, ldx, rows, 
 	}
 }
 
-// multiplyDequantized makes one panel of float32 at a time from the tensor.
+// floatPanels is the number of panels that are dequantized at a time.
+const floatPanels = 4
+
+// multiplyDequantized turns a few panels into float32 and multiplies by those.
 func (d *Device) multiplyDequantized(th int, w *weight, dst *register, x *float32, ldx, rows, from, to int) {
-	s := &d.scratch[th]
-	cols, rowBytes := w.t.Cols, w.t.Type.RowBytes(w.t.Cols)
-	panel, row := s.panel[:panelRows*cols], s.row[:cols]
+	panel := d.scratch[th].panel
+	cols, blocks := w.t.Cols, w.t.Cols/spec(w.t.Type).values
 	out, ldd := &dst.data[0], 4*dst.stride
-	for p := from; p < to; p++ {
-		for r := range panelRows {
-			n := p*panelRows + r
-			if n >= w.t.Rows {
-				clear(row)
-			} else if err := kernels.Dequantize(row, w.t.Type, w.t.Data[n*rowBytes:(n+1)*rowBytes]); err != nil {
-				panic("BUG: a validated weight does not dequantize: " + err.Error())
-			}
-			for k, v := range row {
-				panel[k*panelRows+r] = v
-			}
-		}
+	for p := from; p < to; p += floatPanels {
+		n := min(floatPanels, to-p)
+		d.ks.floats(w.t.Type, &panel[0], &w.panels[p*w.stride], n*blocks)
 		t := tiles(rows, maxCols)
 		for i := range t {
 			c, end := share(rows, i, t)
-			d.ks.fmat(kernels.F32, end-c, at(out, c*ldd+4*panelRows*p), ldd, (*byte)(unsafe.Pointer(&panel[0])), 0, at(x, c*ldx), ldx, cols, 1)
+			d.ks.fmat(kernels.F32, end-c, at(out, c*ldd+4*panelRows*p), ldd, (*byte)(unsafe.Pointer(&panel[0])),
+				4*panelRows*cols, at(x, c*ldx), ldx, cols, n)
 		}
 	}
 }

@@ -14,6 +14,7 @@ var portable = kernelSet{
 	quantize32:  quantize32,
 	quantize256: quantize256,
 	mat:         portableMat,
+	floats:      portableFloats,
 	fmat: func(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count int) {
 		portableFmat(t, cols, dst, ldd, w, stride, x, ldx, k, count, nil)
 	},
@@ -185,4 +186,27 @@ func dotInt8(q []int8, a []byte) (sum int32) {
 		sum += int32(v) * int32(int8(a[i]))
 	}
 	return sum
+}
+
+func portableFloats(t kernels.DType, dst *float32, w *byte, blocks int) {
+	s := spec(t)
+	size := s.blockBytes()
+	var ib intBlock
+	for b := range blocks {
+		ib.read(t, s, unsafe.Slice(w, blocks*size)[b*size:][:size])
+		out := unsafe.Slice(dst, blocks*s.values*panelRows)[b*s.values*panelRows:]
+		for k := range s.values {
+			for r := range panelRows {
+				d, m := ib.d[r], ib.m[r]
+				if s.sub > 0 {
+					d, m = d*float32(ib.sc[r][k/16]), -m*float32(ib.mn[r][k/16])
+				}
+				v := float32(d * float32(ib.q[r][k]))
+				if s.min {
+					v += m
+				}
+				out[k*panelRows+r] = v
+			}
+		}
+	}
 }

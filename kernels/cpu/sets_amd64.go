@@ -27,6 +27,7 @@ var avx2 = kernelSet{
 		avx2Mat[t][cols](dst, ldd, w, act, lda, blocks, count)
 	},
 	expand: func(t kernels.DType, dst, w *byte, blocks int) { avx2Tile[t].expand(dst, w, blocks) },
+	floats: func(t kernels.DType, dst *float32, w *byte, blocks int) { avx2Tile[t].floats(dst, w, blocks) },
 	tile: func(t kernels.DType, cols int, dst *float32, ldd int, x *byte, stride int, act *byte, lda, blocks int) {
 		avx2Tile[t].tile[cols](dst, ldd, x, stride, act, lda, blocks)
 	},
@@ -54,9 +55,11 @@ type (
 	fmatAccFunc func(dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count int, alpha *float32)
 )
 
-// tileFuncs are the kernels for many rows of one type.
+// tileFuncs are the kernels of one type that unpack panels, and those that
+// multiply expanded ones.
 type tileFuncs struct {
 	expand func(dst, w *byte, blocks int)
+	floats func(dst *float32, w *byte, blocks int)
 	tile   [tileCols + 1]tileFunc // by columns
 }
 
@@ -76,17 +79,17 @@ var (
 		kernels.Q6_K:   {1: matQ6_Kx1, 2: matQ6_Kx2, 3: matQ6_Kx3, 4: matQ6_Kx4},
 	}
 	avx2Tile = [...]tileFuncs{
-		kernels.Q4_0:   {expandQ4_0, [tileCols + 1]tileFunc{2: tileQ4_0x2, 3: tileQ4_0x3}},
-		kernels.Q4_1:   {expandQ4_1, [tileCols + 1]tileFunc{2: tileQ4_1x2, 3: tileQ4_1x3}},
-		kernels.Q5_0:   {expandQ5_0, [tileCols + 1]tileFunc{2: tileQ5_0x2, 3: tileQ5_0x3}},
-		kernels.Q5_1:   {expandQ5_1, [tileCols + 1]tileFunc{2: tileQ5_1x2, 3: tileQ5_1x3}},
-		kernels.Q8_0:   {expandQ8_0, [tileCols + 1]tileFunc{2: tileQ8_0x2, 3: tileQ8_0x3}},
-		kernels.IQ4_NL: {expandIQ4_NL, [tileCols + 1]tileFunc{2: tileIQ4_NLx2, 3: tileIQ4_NLx3}},
-		kernels.Q2_K:   {expandQ2_K, [tileCols + 1]tileFunc{2: tileQ2_Kx2, 3: tileQ2_Kx3}},
-		kernels.Q3_K:   {expandQ3_K, [tileCols + 1]tileFunc{2: tileQ3_Kx2, 3: tileQ3_Kx3}},
-		kernels.Q4_K:   {expandQ4_K, [tileCols + 1]tileFunc{2: tileQ4_Kx2, 3: tileQ4_Kx3}},
-		kernels.Q5_K:   {expandQ5_K, [tileCols + 1]tileFunc{2: tileQ5_Kx2, 3: tileQ5_Kx3}},
-		kernels.Q6_K:   {expandQ6_K, [tileCols + 1]tileFunc{2: tileQ6_Kx2, 3: tileQ6_Kx3}},
+		kernels.Q4_0:   {expandQ4_0, floatsQ4_0, [tileCols + 1]tileFunc{2: tileQ4_0x2, 3: tileQ4_0x3}},
+		kernels.Q4_1:   {expandQ4_1, floatsQ4_1, [tileCols + 1]tileFunc{2: tileQ4_1x2, 3: tileQ4_1x3}},
+		kernels.Q5_0:   {expandQ5_0, floatsQ5_0, [tileCols + 1]tileFunc{2: tileQ5_0x2, 3: tileQ5_0x3}},
+		kernels.Q5_1:   {expandQ5_1, floatsQ5_1, [tileCols + 1]tileFunc{2: tileQ5_1x2, 3: tileQ5_1x3}},
+		kernels.Q8_0:   {expandQ8_0, floatsQ8_0, [tileCols + 1]tileFunc{2: tileQ8_0x2, 3: tileQ8_0x3}},
+		kernels.IQ4_NL: {expandIQ4_NL, floatsIQ4_NL, [tileCols + 1]tileFunc{2: tileIQ4_NLx2, 3: tileIQ4_NLx3}},
+		kernels.Q2_K:   {expandQ2_K, floatsQ2_K, [tileCols + 1]tileFunc{2: tileQ2_Kx2, 3: tileQ2_Kx3}},
+		kernels.Q3_K:   {expandQ3_K, floatsQ3_K, [tileCols + 1]tileFunc{2: tileQ3_Kx2, 3: tileQ3_Kx3}},
+		kernels.Q4_K:   {expandQ4_K, floatsQ4_K, [tileCols + 1]tileFunc{2: tileQ4_Kx2, 3: tileQ4_Kx3}},
+		kernels.Q5_K:   {expandQ5_K, floatsQ5_K, [tileCols + 1]tileFunc{2: tileQ5_Kx2, 3: tileQ5_Kx3}},
+		kernels.Q6_K:   {expandQ6_K, floatsQ6_K, [tileCols + 1]tileFunc{2: tileQ6_Kx2, 3: tileQ6_Kx3}},
 	}
 	avx2Fmat = [...][maxCols + 1]fmatFunc{
 		kernels.F32:  {1: fmatF32x1, 2: fmatF32x2, 3: fmatF32x3, 4: fmatF32x4},

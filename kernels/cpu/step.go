@@ -25,9 +25,8 @@ type actRows struct {
 // scratch is what one thread owns.
 type scratch struct {
 	act         actRows
-	panel       []float32 // a dequantized panel (f32 mode)
+	panel       []float32 // dequantized panels (f32 mode)
 	expanded    []byte    // two expanded panels
-	row         []float32 // a dequantized row
 	q           []float32 // (attnCols, dim)
 	scores      []float32 // (attnCols, keyTile)
 	acc         []float32 // (attnCols, dim)
@@ -164,9 +163,8 @@ func (d *Device) reserveScratch() {
 			}
 		}
 		if d.floats {
-			s.panel = make([]float32, panelRows*cols)
+			s.panel = make([]float32, floatPanels*panelRows*cols)
 		}
-		s.row = make([]float32, cols)
 		if d.ks.tile != nil {
 			s.expanded = make([]byte, 2*d.expandedBytes())
 		}
@@ -205,7 +203,7 @@ func (d *Device) countScratch() {
 	}
 	for i := range d.scratch {
 		s := &d.scratch[i]
-		n += len(s.act.act32) + len(s.act.act256) + len(s.expanded) + 4*(len(s.act.floats)+len(s.panel)+len(s.row)+len(s.q)+len(s.acc)+len(s.scores)+len(s.alpha)) +
+		n += len(s.act.act32) + len(s.act.act256) + len(s.expanded) + 4*(len(s.act.floats)+len(s.panel)+len(s.q)+len(s.acc)+len(s.scores)+len(s.alpha)) +
 			len(s.state)*int(unsafe.Sizeof(softState{}))
 	}
 	d.scrBytes.Store(int64(n))

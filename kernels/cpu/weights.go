@@ -55,7 +55,7 @@ func (d *Device) loadWeights() error {
 				return err
 			}
 		}
-		if !use[i].linear || d.floats && !isFloat(w.t.Type) {
+		if !use[i].linear {
 			continue
 		}
 		w.stride = panelBytes(w.t)

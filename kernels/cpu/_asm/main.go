@@ -25,6 +25,7 @@ func main() {
 	}
 	for _, s := range specs {
 		expand(s)
+		floats(s)
 		for cols := 2; cols <= tileCols; cols++ {
 			tileMat(s, cols)
 		}
