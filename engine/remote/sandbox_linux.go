@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -24,6 +25,7 @@ func Sandbox(o SandboxOptions) (SandboxReport, error) {
 	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
 		return r, fmt.Errorf("cannot forbid core files: %w", err)
 	}
+	time.Now().Zone()      // the zone's file is read at its first use
 	runtime.LockOSThread() // seccomp hands this thread's state to the others
 	defer runtime.UnlockOSThread()
 	if err := noNewPrivileges(); err != nil {

@@ -3,6 +3,7 @@ package remote
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"strings"
 	"sync"
@@ -327,6 +328,9 @@ func TestHostileWorker(t *testing.T) {
 						}
 						if say != nil {
 							conn.Write(say)
+							for err == nil && name != "half a frame" { // until the gateway has had enough
+								_, _, _, err = r.next()
+							}
 							return
 						}
 						for range 100 { // events that nobody asked for
@@ -352,7 +356,8 @@ func TestHostileWorker(t *testing.T) {
 					return // the first end came before the fault was seen
 				}
 				e := infer.AsError(got)
-				if e.Code != infer.CodeUnavailable || !errors.Is(e, ErrProtocol) {
+				cut := name == "half a frame" && errors.Is(e, io.ErrClosedPipe) // seen by the writer first
+				if e.Code != infer.CodeUnavailable || !errors.Is(e, ErrProtocol) && !cut {
 					t.Errorf("got %v (%v)", e, e.Cause)
 				}
 				if d := time.Since(began); d > 2*time.Second && say != nil {
