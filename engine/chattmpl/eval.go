@@ -9,6 +9,7 @@ import (
 type fault struct {
 	msg    string
 	raised bool // by the template's own raise_exception
+	limit  bool // a limit was met
 }
 
 // scope is one level of variables. Reads fall through to the parents, writes
@@ -82,17 +83,23 @@ type eval struct {
 	out   *textBuilder
 	now   time.Time
 	left  limits
-	depth int // nested evaluations
+	full  limits // what left began with
+	depth int    // nested evaluations
 }
 
 func (ev *eval) fail(format string, a ...any) {
 	panic(&fault{msg: fmt.Sprintf(format, a...)})
 }
 
+// exceed fails because of a limit.
+func (ev *eval) exceed(format string, a ...any) {
+	panic(&fault{msg: fmt.Sprintf(format, a...), limit: true})
+}
+
 // step spends n steps and one more.
 func (ev *eval) step(n int) {
 	if ev.left.steps -= n + 1; ev.left.steps < 0 {
-		ev.fail("it takes more than %d evaluation steps", maxSteps)
+		ev.exceed("it takes more than %d evaluation steps", ev.full.steps)
 	}
 }
 
@@ -106,7 +113,7 @@ func (ev *eval) charge(n int) {
 // room checks that n bytes more could be had.
 func (ev *eval) room(n int) {
 	if n > ev.left.alloc {
-		ev.fail("it asks for more than %d bytes of memory", maxAllocBytes)
+		ev.exceed("it asks for more than %d bytes of memory", ev.full.alloc)
 	}
 }
 
@@ -129,7 +136,7 @@ func (ev *eval) checkDefined(v value) {
 // enter guards the machine stack.
 func (ev *eval) enter() {
 	if ev.depth++; ev.depth > maxEvalDepth {
-		ev.fail("it is nested deeper than %d", maxEvalDepth)
+		ev.exceed("it is nested deeper than %d", maxEvalDepth)
 	}
 }
 
@@ -145,7 +152,12 @@ func (ev *eval) run(body []stmt) signal {
 func (ev *eval) exec(s stmt) signal {
 	ev.step(0)
 	ev.enter()
-	defer func() { ev.depth-- }()
+	sig := ev.execute(s)
+	ev.depth--
+	return sig
+}
+
+func (ev *eval) execute(s stmt) signal {
 	switch s := s.(type) {
 	case *dataStmt:
 		ev.print(s.s)
@@ -191,7 +203,7 @@ func (ev *eval) print(t text) {
 	ev.step(len(t.s) / bytesPerStep)
 	ev.left.output -= len(t.s)
 	if ev.left.output < 0 {
-		ev.fail("it writes more than %d bytes", maxOutputBytes)
+		ev.exceed("it writes more than %d bytes", ev.full.output)
 	}
 	ev.out.writeText(t)
 }
@@ -385,7 +397,7 @@ type macro struct {
 
 func (ev *eval) callMacro(m *macro, a args, caller value) value {
 	if ev.left.calls--; ev.left.calls < 0 {
-		ev.fail("macros call each other deeper than %d", maxCallDepth)
+		ev.exceed("macros call each other deeper than %d", maxCallDepth)
 	}
 	outer, out := ev.scope, ev.out
 	ev.scope, ev.out = &scope{parent: m.scope}, &textBuilder{}

@@ -155,7 +155,7 @@ func filterUnique(ev *eval, v value, a args) value {
 		if !ok {
 			ev.fail("unique cannot compare %s", typeName(key))
 		}
-		ev.charge(len(h))
+		ev.charge(len(h) + 256)
 		if !seen[h] {
 			seen[h] = true
 			out = append(out, e)

@@ -52,8 +52,7 @@ func TestJinja(t *testing.T) {
 			t.Errorf("%q compiles, want a syntax error", c.Template)
 			continue
 		}
-		tm.lim = defaultLimits
-		out, err := tm.evaluate(vars, now)
+		out, err := tm.evaluate(vars, now, limitsFor(&Input{}))
 		switch {
 		case c.Expected == nil && err == nil:
 			t.Errorf("%q: got %q, want the error %s", c.Template, out.s, c.Error)

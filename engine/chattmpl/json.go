@@ -29,9 +29,6 @@ func decodeJSON(raw []byte) (value, error) {
 }
 
 func decodeValue(d *json.Decoder, depth int) (value, error) {
-	if depth > maxJSONDepth {
-		return nil, fmt.Errorf("cannot decode JSON: nested deeper than %d", maxJSONDepth)
-	}
 	t, err := d.Token()
 	if err != nil {
 		return nil, errors.New("cannot decode JSON: syntax error")
@@ -46,6 +43,9 @@ func decodeValue(d *json.Decoder, depth int) (value, error) {
 	case json.Number:
 		return decodeNumber(string(t))
 	case json.Delim:
+		if depth == maxJSONDepth {
+			return nil, fmt.Errorf("cannot decode JSON: nested deeper than %d", maxJSONDepth)
+		}
 		if t == '[' {
 			return decodeArray(d, depth)
 		}

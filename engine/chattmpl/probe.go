@@ -2,6 +2,7 @@ package chattmpl
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 
 	"hearth/engine/infer"
@@ -41,10 +42,15 @@ func probeTools() []infer.Tool {
 	}}
 }
 
-// try renders in and says whether all the words came out.
+// try renders in and says whether all the words came out. A template that meets
+// a limit on a few words is tried no more.
 func (t *Template) try(in Input, words ...string) (string, bool) {
+	if t.greedy {
+		return "", false
+	}
 	in.BOS, in.EOS = "<zqbosqz>", "<zqeosqz>"
 	out, err := t.render(in)
+	t.greedy = errors.Is(err, errLimit)
 	if err != nil {
 		return "", false
 	}

@@ -10,11 +10,12 @@ import (
 
 // Template is a compiled chat template, safe for concurrent use.
 type Template struct {
-	src  string
-	body []stmt
-	caps Caps
-	form forms
-	lim  limits
+	src    string
+	body   []stmt
+	caps   Caps
+	form   forms
+	greedy bool    // a probe met a limit
+	lim    *limits // of a rendering, if not by its input: probes and tests
 }
 
 // Compile parses a Jinja chat template and finds out, by rendering probes, what
@@ -24,9 +25,9 @@ func Compile(src string) (*Template, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.lim = probeLimits
+	t.lim = &probeLimits
 	t.probe()
-	t.lim = defaultLimits
+	t.lim = nil
 	return t, nil
 }
 
@@ -76,7 +77,11 @@ func (t *Template) render(in Input) (text, error) {
 	if err != nil {
 		return text{}, err
 	}
-	out, err := t.evaluate(vars, in.Now)
+	lim := limitsFor(&in)
+	if t.lim != nil {
+		lim = *t.lim
+	}
+	out, err := t.evaluate(vars, in.Now, lim)
 	if err != nil || !in.ContinueFinalMessage || reopened {
 		return out, err
 	}
@@ -84,7 +89,7 @@ func (t *Template) render(in Input) (text, error) {
 }
 
 // evaluate runs the template's code over variables.
-func (t *Template) evaluate(vars []binding, now time.Time) (out text, err error) {
+func (t *Template) evaluate(vars []binding, now time.Time, lim limits) (out text, err error) {
 	if now.IsZero() {
 		now = time.Unix(0, 0).UTC()
 	}
@@ -92,7 +97,7 @@ func (t *Template) evaluate(vars []binding, now time.Time) (out text, err error)
 	for _, v := range vars {
 		root.set(v.name, v.v)
 	}
-	ev := &eval{scope: &scope{parent: root}, out: &textBuilder{}, now: now, left: t.lim}
+	ev := &eval{scope: &scope{parent: root}, out: &textBuilder{}, now: now, left: lim, full: lim}
 	defer func() {
 		if r := recover(); r != nil {
 			f, ok := r.(*fault)
@@ -110,11 +115,18 @@ func (f *fault) error() error {
 	if f.raised {
 		return &infer.Error{Code: infer.CodeInvalid, Param: "messages", Message: f.msg, Cause: errRaised}
 	}
-	return &infer.Error{Code: infer.CodeInvalid, Param: "messages", Message: "the model's chat template cannot render this request: " + f.msg}
+	e := &infer.Error{Code: infer.CodeInvalid, Param: "messages", Message: "the model's chat template cannot render this request: " + f.msg}
+	if f.limit {
+		e.Cause = errLimit
+	}
+	return e
 }
 
-// errRaised marks a refusal by the template itself.
-var errRaised = errors.New("raised by the chat template")
+var (
+	// errRaised marks a refusal by the template itself, errLimit a limit that it met.
+	errRaised = errors.New("raised by the chat template")
+	errLimit  = errors.New("limit of the chat template")
+)
 
 // Text joins segments.
 func Text(segs []Segment) string {

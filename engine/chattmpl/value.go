@@ -69,8 +69,20 @@ func (d *dict) getString(key string) (value, bool) {
 	return nil, false
 }
 
+// maxKeyParts bounds a tuple that serves as a key: nested tuples may share parts
+// and so be far larger than the memory they take.
+const maxKeyParts = 64
+
 // hashKey maps equal hashable values to equal strings.
 func hashKey(v value) (string, bool) {
+	parts := maxKeyParts
+	return hashPart(v, &parts)
+}
+
+func hashPart(v value, parts *int) (string, bool) {
+	if *parts--; *parts < 0 {
+		return "", false
+	}
 	switch v := v.(type) {
 	case text:
 		return "s" + v.s, true
@@ -98,7 +110,7 @@ func hashKey(v value) (string, bool) {
 		}
 		h := "("
 		for _, e := range v.items {
-			k, ok := hashKey(e)
+			k, ok := hashPart(e, parts)
 			if !ok {
 				return "", false
 			}
