@@ -18,14 +18,14 @@ import (
 // over either protocol.
 func TestLongWait(t *testing.T) {
 	cert, pool := testCert()
-	b := start(t, web.Limits{WriteTime: 300 * time.Millisecond}, &tls.Config{Certificates: cert})
+	b := start(t, web.Limits{WriteTime: 150 * time.Millisecond}, &tls.Config{Certificates: cert})
 	b.svc.Hook = func(ctx context.Context, _ *web.Grant, _ *infer.Request, yield func(infer.Event, error) bool) {
 		use := infer.Usage{PromptTokens: 1, CompletionTokens: 1}
 		if !yield(infer.Event{Kind: infer.EventStart, Usage: &use, Model: &infer.Served{Name: "parrot"}}, nil) {
 			return
 		}
 		select {
-		case <-time.After(900 * time.Millisecond):
+		case <-time.After(400 * time.Millisecond):
 		case <-ctx.Done():
 			yield(infer.Event{}, ctx.Err())
 			return

@@ -49,10 +49,18 @@ func root(body []byte) (jsonread.Value, error) {
 
 // shared takes the fields that chat and completions have in common.
 func (d *decoder) shared(key string, v jsonread.Value) (known bool, err error) {
+	for _, take := range []func(string, jsonread.Value) (bool, error){d.sampling, d.length, d.wireOnly, d.setFormat} {
+		if known, err := take(key, v); known {
+			return true, err
+		}
+	}
+	return side(key, v)
+}
+
+// sampling takes what shapes the choice of each token.
+func (d *decoder) sampling(key string, v jsonread.Value) (known bool, err error) {
 	s := &d.r.Sampling
 	switch key {
-	case "model":
-		return true, d.setModel(v)
 	case "temperature":
 		return true, setFloat(&s.Temperature, v, 0, 2)
 	case "top_p":
@@ -67,6 +75,18 @@ func (d *decoder) shared(key string, v jsonread.Value) (known bool, err error) {
 		return true, setFloat(&s.PresencePenalty, v, -2, 2)
 	case "repetition_penalty":
 		return true, setAbove(&s.RepetitionPenalty, v, 0, 10)
+	case "seed":
+		return true, setSeed(&s.Seed, v)
+	case "logit_bias":
+		return true, d.setBias(v)
+	}
+	return false, nil
+}
+
+// length takes how many answers there are and where they end.
+func (d *decoder) length(key string, v jsonread.Value) (known bool, err error) {
+	s := &d.r.Sampling
+	switch key {
 	case "n":
 		return true, setInt(&s.N, v, 1, maxN)
 	case "max_tokens":
@@ -80,8 +100,6 @@ func (d *decoder) shared(key string, v jsonread.Value) (known bool, err error) {
 		return true, nil
 	case "min_tokens":
 		return true, setInt(&s.MinTokens, v, 0, maxTokens)
-	case "seed":
-		return true, setSeed(&s.Seed, v)
 	case "stop":
 		return true, d.setStop(v)
 	case "stop_token_ids":
@@ -94,10 +112,18 @@ func (d *decoder) shared(key string, v jsonread.Value) (known bool, err error) {
 		return true, setBool(&s.IgnoreEOS, v)
 	case "include_stop_str_in_output":
 		return true, setBool(&s.IncludeStop, v)
-	case "logit_bias":
-		return true, d.setBias(v)
+	}
+	return false, nil
+}
+
+// wireOnly takes the model's name and what changes how the answer is made or
+// sent, but not its tokens.
+func (d *decoder) wireOnly(key string, v jsonread.Value) (known bool, err error) {
+	switch key {
+	case "model":
+		return true, d.setModel(v)
 	case "return_token_ids":
-		return true, setBool(&s.ReturnTokenIDs, v)
+		return true, setBool(&d.r.Sampling.ReturnTokenIDs, v)
 	case "return_tokens_as_token_ids":
 		return true, setBool(&d.o.TokensAsIDs, v)
 	case "cache_salt":
@@ -113,10 +139,7 @@ func (d *decoder) shared(key string, v jsonread.Value) (known bool, err error) {
 		d.stream = &v
 		return true, d.setStreamOptions(v)
 	}
-	if known, err := d.setFormat(key, v); known {
-		return true, err
-	}
-	return side(key, v)
+	return false, nil
 }
 
 func (d *decoder) setModel(v jsonread.Value) error {

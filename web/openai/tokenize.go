@@ -64,25 +64,21 @@ func DecodeTokenize(body []byte) (*infer.TokenizeRequest, TokenizeOptions, error
 	t.Model = d.r.Model
 	switch {
 	case prompt == nil && chat == nil:
-		return nil, o, infer.Invalid("prompt", "cannot tokenize: got neither prompt nor messages")
+		err = infer.Invalid("prompt", "cannot tokenize: got neither prompt nor messages")
 	case prompt != nil && chat != nil:
-		return nil, o, infer.Invalid("prompt", "cannot tokenize both prompt and messages: wanted one of them")
+		err = infer.Invalid("prompt", "cannot tokenize both prompt and messages: wanted one of them")
 	case prompt != nil:
-		if t.Text, err = prompt.Str(); err != nil {
-			return nil, o, err
-		}
 		t.AddSpecial = special != 0
-		return t, o, nil
+		t.Text, err = prompt.Str()
 	case special == 1:
-		return nil, o, infer.Unsupported("add_special_tokens", "cannot use add_special_tokens with messages: the template decides")
+		err = infer.Unsupported("add_special_tokens", "cannot use add_special_tokens with messages: the template decides")
+	default:
+		d.model = true // it may be left out here
+		t.Chat, err = d.r, d.finishChat()
 	}
-	if !d.model {
-		d.r.Model, d.model = "", true
-	}
-	if err := d.finishChat(); err != nil {
+	if err != nil {
 		return nil, o, err
 	}
-	t.Chat = d.r
 	return t, o, nil
 }
 
