@@ -143,7 +143,7 @@ func (ev *eval) formatOne(verb byte, f formatSpec, v value) text {
 		t := ev.str(v)
 		if verb != 's' {
 			var b textBuilder
-			ev.repr(&b, v, 0)
+			ev.repr(&b, v, 0, false)
 			t = b.text()
 		}
 		if f.prec >= 0 && f.prec < runeCount(t.s) {

@@ -56,14 +56,14 @@ func (ev *eval) str(v value) text {
 		return own(formatFloat(v))
 	}
 	var b textBuilder
-	ev.repr(&b, v, 0)
+	ev.repr(&b, v, 0, false)
 	ev.charge(len(b.b))
 	return b.text()
 }
 
 // repr appends Python's repr(). What stands inside a container that came with
 // the request counts as user text, its punctuation too.
-func (ev *eval) repr(b *textBuilder, v value, depth int) {
+func (ev *eval) repr(b *textBuilder, v value, depth int, user bool) {
 	ev.step(1)
 	if depth > maxParseDepth {
 		ev.fail("value is nested deeper than %d", maxParseDepth)
@@ -73,7 +73,7 @@ func (ev *eval) repr(b *textBuilder, v value, depth int) {
 		reprText(b, v)
 		ev.step(len(v.s) / bytesPerStep)
 	case undefined:
-		b.write("Undefined", false)
+		b.write("Undefined", user)
 	case *list:
 		open, end := "[", "]"
 		if v.tuple {
@@ -87,7 +87,7 @@ func (ev *eval) repr(b *textBuilder, v value, depth int) {
 			if i > 0 {
 				b.write(", ", v.user)
 			}
-			ev.repr(b, e, depth+1)
+			ev.repr(b, e, depth+1, v.user)
 		}
 		b.write(end, v.user)
 	case *dict:
@@ -96,14 +96,14 @@ func (ev *eval) repr(b *textBuilder, v value, depth int) {
 			if i > 0 {
 				b.write(", ", v.user)
 			}
-			ev.repr(b, k, depth+1)
+			ev.repr(b, k, depth+1, v.user)
 			b.write(": ", v.user)
-			ev.repr(b, v.vals[i], depth+1)
+			ev.repr(b, v.vals[i], depth+1, v.user)
 		}
 		b.write("}", v.user)
 	case *namespace:
 		b.write("<Namespace ", false)
-		ev.repr(b, v.vars, depth+1)
+		ev.repr(b, v.vars, depth+1, user)
 		b.write(">", false)
 	case *macro:
 		b.write("<Macro "+v.node.name+">", false)
@@ -112,7 +112,7 @@ func (ev *eval) repr(b *textBuilder, v value, depth int) {
 	case *loopState:
 		b.write("<LoopContext>", false)
 	default:
-		b.writeText(ev.str(v))
+		b.write(ev.str(v).s, user) // a scalar
 	}
 	ev.room(len(b.b))
 }
