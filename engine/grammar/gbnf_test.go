@@ -145,6 +145,6 @@ func FuzzGBNF(f *testing.F) {
 		if err != nil {
 			return
 		}
-		randomWalk(t, c, testRand(len(s)), 8)
+		boundedWalk(t, c, testRand(len(s)), 8, 2000)
 	})
 }

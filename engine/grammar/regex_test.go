@@ -77,6 +77,6 @@ func FuzzRegex(f *testing.F) {
 		if err != nil {
 			return
 		}
-		randomWalk(t, c, testRand(len(p)), 8)
+		boundedWalk(t, c, testRand(len(p)), 8, 2000)
 	})
 }

@@ -46,8 +46,9 @@ func mustCompile(t testing.TB, e Expr) *Compiled {
 	return c
 }
 
-// shortest is the shortest text that completes m.
-func (m *Matcher) shortest() []byte {
+// shortest is the shortest text that completes m, if no more than limit states
+// are nearer.
+func (m *Matcher) shortest(limit int) []byte {
 	t := m.enter()
 	defer m.leave()
 	type step struct {
@@ -56,7 +57,7 @@ func (m *Matcher) shortest() []byte {
 	}
 	order, how := []int32{m.state}, []step{{-1, 0}}
 	seen := map[int32]bool{m.state: true}
-	for i := 0; i < len(order) && i < 200_000; i++ {
+	for i := 0; i < len(order) && i < limit; i++ {
 		if t.sets[order[i]].accept {
 			var out []byte
 			for j := i; how[j].from >= 0; j = how[j].from {
@@ -77,6 +78,17 @@ func (m *Matcher) shortest() []byte {
 // randomWalk follows masks at random for about n tokens and then ends as soon
 // as it can. It returns the text.
 func randomWalk(t testing.TB, c *Compiled, rng *rand.Rand, n int) string {
+	t.Helper()
+	text, ok := boundedWalk(t, c, rng, n, 200_000)
+	if !ok {
+		t.Fatalf("BUG: cannot complete %q", text)
+	}
+	return text
+}
+
+// boundedWalk is randomWalk for languages whose nearest end may be far: ok is
+// false if it was not found.
+func boundedWalk(t testing.TB, c *Compiled, rng *rand.Rand, n, limit int) (string, bool) {
 	t.Helper()
 	m := c.NewMatcher()
 	bits := make([]uint32, MaskWords(c.v.Size()))
@@ -99,21 +111,18 @@ func randomWalk(t testing.TB, c *Compiled, rng *rand.Rand, n int) string {
 			if err := m.Accept(c.v.ends[0]); err != nil {
 				t.Fatal(err)
 			}
-			return string(text)
+			return string(text), true
 		}
 		if step >= n {
-			rest := m.shortest()
-			if rest == nil {
-				t.Fatalf("BUG: cannot complete %q", text)
-			}
+			rest := m.shortest(limit)
 			if err := m.AcceptBytes(rest); err != nil {
 				t.Fatal(err)
 			}
-			return string(text) + string(rest)
+			return string(text) + string(rest), m.Complete()
 		}
 		id := ids[rng.IntN(len(ids))]
 		if c.v.end(id) {
-			return string(text)
+			return string(text), true
 		}
 		if err := m.Accept(id); err != nil {
 			t.Fatalf("allowed token %q refused after %q: %v", c.v.pieces[id], text, err)
