@@ -6,6 +6,16 @@ import (
 	"hearth/kernels"
 )
 
+// levels is one block of one row, taken apart. Scales are kept as stored.
+type levels struct {
+	d, m   uint16     // binary16
+	q      [64]uint32 // stored levels, a quad (four columns, the first lowest) a word
+	sc, mn [16]uint8  // by sub-block
+}
+
+// each is a byte repeated in a word: masks that work on four levels at once.
+const each = 0x01010101
+
 // readers take one block of each quantized type apart. The layouts are those
 // that kernels.Dequantize explains.
 var readers = [...]func(l *levels, b []byte){
@@ -29,7 +39,9 @@ var readers = [...]func(l *levels, b []byte){
 	},
 	kernels.Q8_0: func(l *levels, b []byte) {
 		l.d = u16(b)
-		copy(l.q[:32], b[2:34])
+		for j := range 8 {
+			l.q[j] = u32(b[2+4*j:])
+		}
 	},
 	kernels.IQ4_NL: func(l *levels, b []byte) {
 		l.d = u16(b)
@@ -48,58 +60,64 @@ var readers = [...]func(l *levels, b []byte){
 			l.sc[s] = uint8(v)
 		}
 		pairs(l, b[32:96])
-		for i := range l.q {
-			l.q[i] |= b[i%32] >> (i / 32) & 1 << 2
-		}
+		planes(l, b[:32], 2)
 	},
 	kernels.Q4_K: func(l *levels, b []byte) {
 		readQ4K(l, b, b[16:144])
 	},
 	kernels.Q5_K: func(l *levels, b []byte) {
 		readQ4K(l, b, b[48:176])
-		for i := range l.q {
-			l.q[i] |= b[16+i%32] >> (i / 32) & 1 << 4
-		}
+		planes(l, b[16:48], 4)
 	},
-	kernels.Q6_K: func(l *levels, b []byte) {
-		l.d = u16(b[208:])
-		copy(l.sc[:], b[192:208])
-		for h := range 2 {
-			low, high, q := b[64*h:64*h+64], b[128+32*h:160+32*h], l.q[128*h:128*h+128]
-			for i := range 32 {
-				v := high[i]
-				q[i] = low[i]&15 | v&3<<4
-				q[i+32] = low[i+32]&15 | v>>2&3<<4
-				q[i+64] = low[i]>>4 | v>>4&3<<4
-				q[i+96] = low[i+32]>>4 | v>>6<<4
-			}
-		}
-	},
+	kernels.Q6_K: readQ6K,
 }
 
 func u16(b []byte) uint16 { return binary.LittleEndian.Uint16(b) }
+func u32(b []byte) uint32 { return binary.LittleEndian.Uint32(b) }
 
 // nibbles reads 32 levels from 16 bytes: low nibbles first.
 func nibbles(l *levels, b []byte) {
-	for i, v := range b {
-		l.q[i], l.q[i+16] = v&15, v>>4
+	for j := range 4 {
+		w := u32(b[4*j:])
+		l.q[j], l.q[j+4] = w&(15*each), w>>4&(15*each)
 	}
 }
 
+// spread puts the bits of a nibble into the fifth bits of four bytes.
+var spread = func() (t [16]uint32) {
+	for n := range uint32(16) {
+		t[n] = n&1<<4 | n>>1&1<<12 | n>>2&1<<20 | n>>3&1<<28
+	}
+	return t
+}()
+
+// fifths adds the fifth bits of 32 levels, one bit each in order.
 func fifths(l *levels, b []byte) {
-	h := binary.LittleEndian.Uint32(b)
-	for i := range 32 {
-		l.q[i] |= uint8(h>>i&1) << 4
+	h := u32(b)
+	for j := range 8 {
+		l.q[j] |= spread[h>>(4*j)&15]
 	}
 }
 
 // pairs reads 256 2-bit levels from 64 bytes.
 func pairs(l *levels, b []byte) {
 	for h := range 2 {
-		for j := range 4 {
-			for i := range 32 {
-				l.q[128*h+32*j+i] = b[32*h+i] >> (2 * j) & 3
+		for t := range 8 {
+			w := u32(b[32*h+4*t:])
+			for j := range 4 {
+				l.q[32*h+8*j+t] = w >> (2 * j) & (3 * each)
 			}
+		}
+	}
+}
+
+// planes adds one bit, at bit at, to 256 levels: bit s of byte i is that of
+// level 32s+i.
+func planes(l *levels, b []byte, at int) {
+	for t := range 8 {
+		h := u32(b[4*t:])
+		for s := range 8 {
+			l.q[8*s+t] |= h >> s & each << at
 		}
 	}
 }
@@ -109,9 +127,25 @@ func readQ4K(l *levels, b, q []byte) {
 	sc, mn := kernels.ScalesQ4K(b[4:16])
 	copy(l.sc[:], sc[:])
 	copy(l.mn[:], mn[:])
-	for s := range 8 {
-		for i := range 32 {
-			l.q[32*s+i] = q[s/2*32+i] >> (s % 2 * 4) & 15
+	for s := range 4 {
+		for t := range 8 {
+			w := u32(q[32*s+4*t:])
+			l.q[16*s+t], l.q[16*s+8+t] = w&(15*each), w>>4&(15*each)
+		}
+	}
+}
+
+func readQ6K(l *levels, b []byte) {
+	l.d = u16(b[208:])
+	copy(l.sc[:], b[192:208])
+	for h := range 2 {
+		for t := range 8 {
+			high, a, c := u32(b[128+32*h+4*t:]), u32(b[64*h+4*t:]), u32(b[64*h+32+4*t:])
+			q := l.q[32*h+t:]
+			q[0] = a&(15*each) | high&(3*each)<<4
+			q[8] = c&(15*each) | high>>2&(3*each)<<4
+			q[16] = a>>4&(15*each) | high>>4&(3*each)<<4
+			q[24] = c>>4&(15*each) | high>>6&(3*each)<<4
 		}
 	}
 }

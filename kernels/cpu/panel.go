@@ -105,13 +105,6 @@ func (s *panelSpec) expandedBytes() int {
 	return n
 }
 
-// levels is one block of one row, taken apart. Scales are kept as stored.
-type levels struct {
-	d, m   uint16     // binary16
-	q      [256]uint8 // stored levels
-	sc, mn [16]uint8  // by sub-block
-}
-
 // pack writes row r of a block.
 func (s *panelSpec) pack(block []byte, r int, l *levels) {
 	binary.LittleEndian.PutUint16(block[2*r:], l.d)
@@ -133,13 +126,10 @@ func (s *panelSpec) pack(block []byte, r int, l *levels) {
 	}
 	for g := range s.values / 32 {
 		group := block[s.groupAt()+g*s.groupBytes():][:s.groupBytes()]
-		var quads [8]uint32
-		for j := range quads {
-			quads[j] = binary.LittleEndian.Uint32(l.q[32*g+4*j:])
-		}
-		packBits(group[s.highBytes()+4*r:], s.low, 0, &quads)
+		quads := (*[8]uint32)(l.q[8*g:])
+		packBits(group[s.highBytes()+4*r:], s.low, 0, quads)
 		if s.high > 0 {
-			packBits(group[4*r:], s.high, s.low, &quads)
+			packBits(group[4*r:], s.high, s.low, quads)
 		}
 	}
 }
@@ -147,8 +137,7 @@ func (s *panelSpec) pack(block []byte, r int, l *levels) {
 // packBits writes bits [shift, shift+n) of the levels of eight quads of a row:
 // to is the row's lane in the first vector.
 func packBits(to []byte, n, shift int, quads *[8]uint32) {
-	const every = 0x01010101
-	mask := uint32(1<<n-1) * every
+	mask := uint32(1<<n-1) * each
 	per := 8 / n // quads in a vector
 	for v := range n {
 		var w uint32
@@ -198,19 +187,18 @@ func (s *panelSpec) unpack(block []byte, r int, l *levels) {
 			}
 		}
 	}
-	mask := uint8(1<<s.low - 1)
+	lowMask, highMask := uint32(1<<s.low-1)*each, uint32(1<<s.high-1)*each
 	for g := range s.values / 32 {
 		group := block[s.groupAt()+g*s.groupBytes():][:s.groupBytes()]
 		high, low := group[:s.highBytes()], group[s.highBytes():]
-		for k := range 32 {
-			lane := 4*r + k%4
-			vec, shift := quadAt(s.low, k/4)
-			v := low[vec*vecBytes+lane] >> shift & mask
+		for j := range 8 {
+			vec, shift := quadAt(s.low, j)
+			w := u32(low[vec*vecBytes+4*r:]) >> shift & lowMask
 			if s.high > 0 {
-				vec, shift = quadAt(s.high, k/4)
-				v |= high[vec*vecBytes+lane] >> shift & (1<<s.high - 1) << s.low
+				vec, shift = quadAt(s.high, j)
+				w |= u32(high[vec*vecBytes+4*r:]) >> shift & highMask << s.low
 			}
-			l.q[32*g+k] = v
+			l.q[8*g+j] = w
 		}
 	}
 }

@@ -113,12 +113,16 @@ func (ib *intBlock) read(t kernels.DType, s *panelSpec, block []byte) {
 		l := &ib.l
 		s.unpack(block, r, l)
 		ib.d[r], ib.m[r] = kernels.FromF16(l.d), kernels.FromF16(l.m)
-		for i, v := range l.q[:s.values] {
-			if t == kernels.IQ4_NL {
-				ib.q[r][i] = kernels.IQ4NLValues[v]
-				continue
+		for j, w := range l.q[:s.values/4] {
+			q := ib.q[r][4*j : 4*j+4]
+			for i := range q {
+				v := uint8(w >> (8 * i))
+				if t == kernels.IQ4_NL {
+					q[i] = kernels.IQ4NLValues[v]
+				} else {
+					q[i] = int8(v) - int8(s.offset)
+				}
 			}
-			ib.q[r][i] = int8(v) - int8(s.offset)
 		}
 		for i := range s.values / max(s.sub, 16) * min(s.sub, 1) {
 			n := s.sub / 16
