@@ -1,6 +1,7 @@
 """What the official Python SDK makes of the server: every call that it has and we serve, and every error as its own exception.
 
-Takes BASE_URL, API_KEY and MODEL from the environment; SCRIPTED=1 adds what only the scripted model can do.
+Takes BASE_URL, API_KEY and MODEL from the environment; SCRIPTED=1 adds what only the scripted model can do, BROKE_KEY and
+LIMITED_KEY (keys of a tenant without money, and of one with two requests a minute) what only a real appliance can.
 """
 import os
 import sys
@@ -161,6 +162,16 @@ def errors():
     raises(openai.NotFoundError, lambda: c(model="no-such-model", messages=HI), code="model_not_found")
     raises(openai.NotFoundError, lambda: client.models.retrieve("no/such"), code="model_not_found")
     raises(openai.NotFoundError, lambda: client.moderations.create(input="x"), code="not_found")
+
+
+if os.environ.get("BROKE_KEY"):
+    @check
+    def real_limits():
+        def ask(key):
+            return OpenAI(base_url=URL, api_key=key, max_retries=0).chat.completions.create(model=MODEL, messages=HI, max_tokens=64)
+        raises(openai.BadRequestError, lambda: client.chat.completions.create(model=MODEL, messages=[{"role": "user", "content": "word " * 60000}]), code="context_length_exceeded")
+        raises(openai.RateLimitError, lambda: ask(os.environ["BROKE_KEY"]), code="insufficient_quota")
+        raises(openai.RateLimitError, lambda: [ask(os.environ["LIMITED_KEY"]) for _ in range(3)], code="rate_limit_exceeded")
 
 
 if SCRIPTED:
