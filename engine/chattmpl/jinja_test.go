@@ -19,17 +19,31 @@ type jinjaFile struct {
 	} `json:"cases"`
 }
 
-// The language agrees with Jinja itself, case by case. Where Jinja raises, we
-// refuse too; the words are our own.
-func TestJinja(t *testing.T) {
+func readJinja(t testing.TB) *jinjaFile {
 	raw, err := os.ReadFile("testdata/jinja_vectors.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var f jinjaFile
-	if err := json.Unmarshal(raw, &f); err != nil {
+	f := &jinjaFile{}
+	if err := json.Unmarshal(raw, f); err != nil {
 		t.Fatal(err)
 	}
+	return f
+}
+
+// jinjaSources are the vectors' templates, as seeds.
+func jinjaSources(t testing.TB) []string {
+	var out []string
+	for _, c := range readJinja(t).Cases {
+		out = append(out, c.Template)
+	}
+	return out
+}
+
+// The language agrees with Jinja itself, case by case. Where Jinja raises, we
+// refuse too; the words are our own.
+func TestJinja(t *testing.T) {
+	f := readJinja(t)
 	decoded, err := decodeJSON(f.Vars)
 	if err != nil {
 		t.Fatal(err)

@@ -180,6 +180,9 @@ func FuzzRender(f *testing.F) {
 	f.Add(`{% macro f(a, b=1) %}{{ caller(a) }}{% endmacro %}{% call(x) f(messages[0]) %}{{ x.content }}{% endcall %}`, "x")
 	f.Add(`{{ '%s-%5.2f' % (messages[0].content, 2) }}{{ messages|map(attribute='role')|unique|sort|join }}`, "x")
 	f.Add(`{% set ns = namespace(x=[]) %}{% for k, v in messages[0]|dictsort %}{% set ns.x = ns.x + [v] %}{% endfor %}{{ ns.x }}`, "x")
+	for _, src := range jinjaSources(f) {
+		f.Add(src, "<|a|> b")
+	}
 	f.Fuzz(func(t *testing.T, src, content string) {
 		tm, err := parse(src)
 		if err != nil {
@@ -208,6 +211,9 @@ func FuzzRender(f *testing.F) {
 func FuzzCompile(f *testing.F) {
 	for _, src := range []string{"", "{{ x }}", "{% if a %}b{% elif c %}d{% endif %}", "{%- for a, b in x if y -%}{% endfor %}", "{# c #}{% raw %}{{{% endraw %}",
 		"{{ {'a': [1, 2.5e3, \"\\x41\"]}['a'][::2] is not defined }}", "{% set x %}{% endset %}{% macro f(a=1, *b) %}{% endmacro %}", "{{ not not -1 ** 2 ~ 'a' }}"} {
+		f.Add(src)
+	}
+	for _, src := range jinjaSources(f) {
 		f.Add(src)
 	}
 	f.Fuzz(func(t *testing.T, src string) {
