@@ -435,7 +435,7 @@ func (c *Client) Health(context.Context) infer.Health {
 		h.Ready, h.Reason = false, c.err.Error()
 	case c.beats == 0:
 		h.Reason = "the worker has not said anything yet"
-	case time.Since(c.beatAt) > max(4*c.opts.Beat, time.Second):
+	case time.Since(c.beatAt) > max(4*c.opts.Beat, minDoubt):
 		h.Ready = false
 		h.Reason = fmt.Sprintf("the worker has given no sign of life for %v", time.Since(c.beatAt).Round(100*time.Millisecond))
 	}

@@ -19,6 +19,9 @@ import (
 // WorkerFD is the descriptor of the connection in a worker.
 const WorkerFD = 3
 
+// workerOOMScore is added to a worker's badness, of 1000, when memory is out.
+const workerOOMScore = "500"
+
 // maxStderrLine bounds a line that a worker writes; the rest is cut.
 const maxStderrLine = 8 << 10
 
@@ -115,6 +118,11 @@ func (p *process) run(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	err := p.cmd.Start()
+	if err == nil {
+		// Out of memory, the kernel should take the worker, not the gateway.
+		// Raising the score needs no privilege; where it fails, nothing is lost.
+		_ = os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", p.cmd.Process.Pid), []byte(workerOOMScore), 0)
+	}
 	started <- err
 	if err != nil {
 		return

@@ -52,6 +52,9 @@ const (
 	// DefaultSilence is after how long without a beat a worker is lost. A
 	// machine whose processors are all busy delays a beat by up to a second.
 	DefaultSilence = 3 * time.Second
+	// minDoubt is after how long without a beat a worker is no longer called
+	// ready: half of DefaultSilence.
+	minDoubt = DefaultSilence / 2
 	// DefaultStall is how long a worker may make no step while work waits: a
 	// step with a full chunk of a prompt takes seconds on a small machine.
 	DefaultStall = 60 * time.Second

@@ -232,7 +232,7 @@ func TestSupervisorSilence(t *testing.T) {
 		began := time.Now()
 		sick.isSick.Store(true)
 		time.AfterFunc(10*time.Second, func() { close(sick.block) })
-		time.Sleep(1500 * time.Millisecond)
+		time.Sleep(2 * time.Second)
 		if h := s.Health(t.Context()); h.Ready || !strings.Contains(h.Reason, "no sign of life") {
 			t.Errorf("health while silent: %+v", h)
 		}

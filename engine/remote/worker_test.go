@@ -251,6 +251,9 @@ func TestNoteAndOutput(t *testing.T) {
 		t.Errorf("got line %q", l)
 	}
 	wait(t, "the note", func() bool { return s.Note() == "a note" })
+	if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/oom_score_adj", s.PID())); err != nil || strings.TrimSpace(string(b)) != workerOOMScore {
+		t.Errorf("oom_score_adj is %q, %v", b, err)
+	}
 }
 
 func TestCannotStart(t *testing.T) {

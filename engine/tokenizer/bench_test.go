@@ -85,23 +85,26 @@ func BenchmarkLoad(b *testing.B) {
 func TestLongRuns(t *testing.T) {
 	dir := shared(t)
 	texts := map[string]string{
-		"letter":     strings.Repeat("a", 1<<20),
-		"space":      strings.Repeat(" ", 1<<20),
-		"newline":    strings.Repeat("\n", 1<<20),
-		"accent":     "e" + strings.Repeat("\u0301", 1<<19),
-		"ideograph":  strings.Repeat("\u4e2d", 1<<18),
-		"apostrophe": strings.Repeat("'s", 1<<19),
-		"bad":        strings.Repeat("\xff", 1<<18),
-		"less":       strings.Repeat("<|", 1<<19),
+		"letter":  strings.Repeat("a", 1<<20),
+		"space":   strings.Repeat(" ", 1<<20),
+		"newline": strings.Repeat("\n", 1<<20),
+		"accent":  "e" + strings.Repeat("\u0301", 1<<19),
+		"bad":     strings.Repeat("\xff", 1<<18),
+		"less":    strings.Repeat("<|", 1<<19),
 	}
-	for _, src := range []string{"tokenizers/qwen2.5", "vocab/vocab-gemma3.gguf", "vocab/ggml-vocab-llama-spm.gguf"} {
+	for src, names := range map[string][]string{
+		"tokenizers/qwen2.5":              {"letter", "newline", "accent", "bad"},
+		"vocab/vocab-gemma3.gguf":         {"letter", "space", "less"},
+		"vocab/ggml-vocab-llama-spm.gguf": {"space"},
+	} {
 		var tok *Tokenizer
 		if path := filepath.Join(dir, "models", src); strings.HasSuffix(src, ".gguf") {
 			tok = readGGUFTokenizer(t, path)
 		} else {
 			tok = readJSONTokenizer(t, path)
 		}
-		for name, text := range texts {
+		for _, name := range names {
+			text := texts[name]
 			n := 0
 			d := cpuTime(t, func() { n = len(tok.Encode(nil, text, true)) })
 			t.Logf("%s %s: %d tokens in %v", src, name, n, d.Round(time.Millisecond))

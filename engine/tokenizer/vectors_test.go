@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -75,16 +76,28 @@ func (c *vectorCase) text(t testing.TB) string {
 	return string(b)
 }
 
-func readJSONTokenizer(t testing.TB, dir string, opts ...Option) *Tokenizer {
-	tj, err := os.ReadFile(filepath.Join(dir, "tokenizer.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	cj, err := os.ReadFile(filepath.Join(dir, "tokenizer_config.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	tok, err := FromJSON(tj, cj, opts...)
+// loaded keeps the large vocabularies for all tests: path to func.
+var loaded sync.Map
+
+func once(path string, load func() (*Tokenizer, error)) (*Tokenizer, error) {
+	f, _ := loaded.LoadOrStore(path, sync.OnceValues(load))
+	return f.(func() (*Tokenizer, error))()
+}
+
+// readJSONTokenizer reads a directory, with added tokens verbatim as the
+// vectors have them.
+func readJSONTokenizer(t testing.TB, dir string) *Tokenizer {
+	tok, err := once(dir, func() (*Tokenizer, error) {
+		tj, err := os.ReadFile(filepath.Join(dir, "tokenizer.json"))
+		if err != nil {
+			return nil, err
+		}
+		cj, err := os.ReadFile(filepath.Join(dir, "tokenizer_config.json"))
+		if err != nil {
+			return nil, err
+		}
+		return FromJSON(tj, cj, WithVerbatimAdded())
+	})
 	if err != nil {
 		t.Fatalf("%s: %v", dir, err)
 	}
@@ -92,11 +105,13 @@ func readJSONTokenizer(t testing.TB, dir string, opts ...Option) *Tokenizer {
 }
 
 func readGGUFTokenizer(t testing.TB, path string) *Tokenizer {
-	v, err := readVocab(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tok, err := FromGGUF(v)
+	tok, err := once(path, func() (*Tokenizer, error) {
+		v, err := readVocab(path)
+		if err != nil {
+			return nil, err
+		}
+		return FromGGUF(v)
+	})
 	if err != nil {
 		t.Fatalf("%s: %v", path, err)
 	}
@@ -139,7 +154,7 @@ func TestVectors(t *testing.T) {
 				if gguf {
 					tok = readGGUFTokenizer(t, full)
 				} else {
-					tok = readJSONTokenizer(t, full, WithVerbatimAdded())
+					tok = readJSONTokenizer(t, full)
 				}
 				checkVectors(t, tok, &f, gguf, name)
 			})
