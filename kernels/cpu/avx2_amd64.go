@@ -367,5 +367,10 @@ func geluMulAVX2(dst *float32, a *float32, b *float32, vecs int)
 //go:noescape
 func halfAVX2(dst *uint16, x *float32, vecs int)
 
+func peakIntsAVX2(n int)
+
+//go:noescape
+func readBytesAVX2(p *byte, n int)
+
 // pause tells the processor that a loop waits for memory to change.
 func pause()

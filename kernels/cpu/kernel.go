@@ -52,6 +52,12 @@ type kernelSet struct {
 	// floats dequantizes panels: eight rows of column 0, then of column 1, …
 	floats func(t kernels.DType, dst *float32, w *byte, blocks int)
 
+	// peakInts runs only the multiply-adds of mat and returns how many operations
+	// (a multiply and an add are two) that were; read only reads b. For
+	// benchmarks; nil where a set has none.
+	peakInts func(rounds int) int
+	read     func(b []byte)
+
 	// fmat does so with float32 activations and F32, F16 or BF16 panels of k
 	// columns, one panel every stride bytes: acc += w·x, k in order.
 	fmat func(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count int)

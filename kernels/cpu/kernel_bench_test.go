@@ -23,6 +23,18 @@ func fastest(b *testing.B, f func()) float64 {
 	return best
 }
 
+// BenchmarkPeak is what the figures below are to be held against.
+func BenchmarkPeak(b *testing.B) {
+	for b.Loop() {
+		p, err := MeasurePeak()
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(p.IntGOPS, "GOPS")
+		b.ReportMetric(p.ReadGBs, "read-GB/s")
+	}
+}
+
 // BenchmarkMat runs the integer kernels over a matrix that fits the cache:
 // GOPS counts a multiply and an add as two.
 func BenchmarkMat(b *testing.B) {

@@ -40,7 +40,16 @@ var avx2 = kernelSet{
 	softmax: func(s *float32, vecs, lo, hi int, scale float32, st *softState) float32 {
 		return softmaxAVX2(s, vecs, lo, hi, scale, (*float32)(unsafe.Pointer(st)))
 	},
-	half:       avx2Half,
+	half: avx2Half,
+	peakInts: func(rounds int) int {
+		peakIntsAVX2(rounds)
+		return rounds * 12 * 64
+	},
+	read: func(b []byte) {
+		if n := len(b) / 256; n > 0 {
+			readBytesAVX2(&b[0], n)
+		}
+	},
 	sumSquares: avx2SumSquares,
 	scaleMul:   avx2ScaleMul,
 	add:        avx2Add,

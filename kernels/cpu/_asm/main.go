@@ -45,6 +45,8 @@ func main() {
 	gated("siluMul", false)
 	gated("geluMul", true)
 	half()
+	peakInts()
+	readBytes()
 	pause()
 	Generate()
 }

@@ -1,0 +1,49 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+)
+
+// peakInts is nothing but the multiply-adds of the integer kernels: twelve
+// independent sums, 32 products each, n times.
+func peakInts() {
+	TEXT("peakIntsAVX2", NOSPLIT, "func(n int)")
+	n := Load(Param("n"), GP64())
+	w, a := YMM(), YMM()
+	VPXOR(w, w, w)
+	VPXOR(a, a, a)
+	acc, t := ymms(12), ymms(2)
+	for _, v := range acc {
+		VPXOR(v, v, v)
+	}
+	Label("loop")
+	for i, v := range acc {
+		VPMADDUBSW(a, w, t[i%2])
+		VPADDW(t[i%2], v, v)
+	}
+	DECQ(n)
+	JNZ(LabelRef("loop"))
+	VZEROUPPER()
+	RET()
+}
+
+// readBytes loads n times 256 bytes.
+func readBytes() {
+	TEXT("readBytesAVX2", NOSPLIT, "func(p *byte, n int)")
+	Pragma("noescape")
+	p, n := Load(Param("p"), GP64()), Load(Param("n"), GP64())
+	acc := ymms(8)
+	for _, v := range acc {
+		VPXOR(v, v, v)
+	}
+	Label("loop")
+	for i, v := range acc {
+		VPOR(Mem{Base: p, Disp: 32 * i}, v, v)
+	}
+	ADDQ(bytes(256), p)
+	DECQ(n)
+	JNZ(LabelRef("loop"))
+	VZEROUPPER()
+	RET()
+}
