@@ -9,7 +9,6 @@ import (
 	"os/signal"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 
 	"hearth/engine/bench"
@@ -17,9 +16,9 @@ import (
 
 func benchCommand() *command {
 	return &command{
-		name: "bench", short: "measure the engine",
+		name: "bench", short: "measure the engine, or a server",
 		long: "Figures depend on the machine and on what else it does: compare two of one sitting only.",
-		sub:  []*command{benchModelCommand()},
+		sub:  []*command{benchModelCommand(), benchServeCommand()},
 	}
 }
 
@@ -43,12 +42,9 @@ several times after one round that is not timed.`,
 					return usagef("bench model: wanted one FILE, got %d", len(args))
 				}
 				o.Path = args[0]
-				for s := range strings.SplitSeq(*batch, ",") {
-					n, err := strconv.Atoi(s)
-					if err != nil || n < 1 || n > 512 {
-						return usagef("bench model: --batch: got %q, wanted numbers from 1 to 512", s)
-					}
-					o.Batch = append(o.Batch, n)
+				var err error
+				if o.Batch, err = numbers(*batch); err != nil {
+					return usagef("bench model: --batch: %v", err)
 				}
 				if o.Prefill < 1 || o.Decode < 1 || o.Repeat < 1 {
 					return usagef("bench model: --prefill, --decode and --repeat must be at least 1")
