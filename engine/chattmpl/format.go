@@ -41,6 +41,7 @@ func (ev *eval) percent(f text, arg value) value {
 		}
 		b.writeText(f.slice(at, at+n))
 		at += n + 1
+		ev.step(8)
 		var spec formatSpec
 		var key string
 		var named bool

@@ -400,6 +400,7 @@ func formatMethod(ev *eval, t text, a args) value {
 		}
 		b.writeText(t.slice(at, at+n))
 		at += n
+		ev.step(8)
 		if at+1 < len(t.s) && t.s[at+1] == t.s[at] {
 			b.writeText(t.slice(at, at+1))
 			at += 2
