@@ -126,7 +126,17 @@ func (bd *builder) node(n *exprNode) (*ir, error) {
 	case exprAlternatives:
 		return alt(subs...), nil
 	}
-	return bd.triggered(n.words, subs, n.min, n.max, true)
+	words := append([]string(nil), n.words...)
+	for i, t := range n.tokens {
+		if t > 0 {
+			x, err := bd.token(int(t - 1))
+			if err != nil {
+				return nil, err
+			}
+			words[i] = x.lit
+		}
+	}
+	return bd.triggered(words, subs, n.min, n.max, true)
 }
 
 func (bd *builder) token(id int) (*ir, error) {

@@ -36,6 +36,7 @@ type exprNode struct {
 	kind     exprKind
 	text     string   // literal, stop, pattern, grammar
 	words    []string // choices, triggers
+	tokens   []int32  // triggers: id + 1, or 0 where words holds the text
 	subs     []Expr
 	min, max int // repeat, triggered; token id in min
 	schema   json.RawMessage
@@ -58,6 +59,11 @@ type SchemaOptions struct {
 	// NeedObject refuses nothing but narrows the root to objects, as tool
 	// arguments and json_object ask for.
 	NeedObject bool
+	// BestEffort leaves out keywords that cannot be honoured instead of
+	// refusing the schema, and oneOf may then be anyOf: what is written has to
+	// be validated. What is not a valid schema, and what contradicts itself, is
+	// refused all the same.
+	BestEffort bool
 }
 
 // NoWhitespace as SchemaOptions.Whitespace allows compact JSON only.
@@ -103,7 +109,12 @@ func Until(stop string) Expr { return Expr{&exprNode{kind: exprUntil, text: stop
 type Trigger struct {
 	Text string
 	Then Expr
+
+	token int32 // in place of Text: id + 1
 }
+
+// TokenTrigger is a Trigger whose text is one token, also a control token.
+func TokenTrigger(id int32, then Expr) Trigger { return Trigger{Then: then, token: id + 1} }
 
 // Triggered is free text in which every occurrence of a trigger is followed by
 // what that trigger asks for, from minimum to maximum times in all. Before
@@ -114,6 +125,7 @@ func Triggered(minimum, maximum int, triggers ...Trigger) Expr {
 	for _, t := range triggers {
 		n.words = append(n.words, t.Text)
 		n.subs = append(n.subs, t.Then)
+		n.tokens = append(n.tokens, t.token)
 	}
 	return Expr{n}
 }
@@ -194,12 +206,18 @@ func (e Expr) write(h hash.Hash) {
 	if n.opt.NeedObject {
 		writeInts(h, 1)
 	}
+	if n.opt.BestEffort {
+		writeInts(h, 2)
+	}
 	writeText(h, n.text)
 	writeText(h, string(n.schema))
 	writeText(h, n.opt.Param)
 	writeText(h, n.opt.Subject)
 	for _, w := range n.words {
 		writeText(h, w)
+	}
+	for _, t := range n.tokens {
+		writeInts(h, int(t))
 	}
 	for _, s := range n.subs {
 		s.write(h)

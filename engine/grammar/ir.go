@@ -283,7 +283,7 @@ func (g *grammarIR) productive(x *ir) bool {
 		return g.v.spells(x.lit)
 	case irByte:
 		for b, in := range x.bytes {
-			if in && g.v.single[b] {
+			if in && g.v.can(byte(b)) {
 				return true
 			}
 		}

@@ -78,6 +78,8 @@ type fault struct {
 	pointer string // JSON pointer, else empty
 	msg     string
 	loop    bool // a schema met itself while being worked out
+	beyond  bool // right in form, but not offered here
+	against bool // contradictory
 }
 
 func (f *fault) Error() string {

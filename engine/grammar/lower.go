@@ -151,7 +151,7 @@ func (l *lowerer) emit(x *ir, next int32) int32 {
 func (l *lowerer) emitBytes(set *[256]bool, next int32) int32 {
 	a := int32(len(l.p.edges))
 	for b := 0; b < 256; b++ {
-		if !set[b] || !l.g.v.single[b] {
+		if !set[b] || !l.g.v.can(byte(b)) {
 			continue
 		}
 		if n := len(l.p.edges); n > int(a) && int(l.p.edges[n-1].hi)+1 == b {

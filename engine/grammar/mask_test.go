@@ -205,7 +205,7 @@ func TestFromFormat(t *testing.T) {
 			t.Errorf("%v is accepted", f)
 		}
 	}
-	for _, e := range []Expr{FromChoices(nil), Alternatives(), Repeat(Literal("a"), 3, 2), Triggered(0, 1), Triggered(0, 1, Trigger{"", Literal("a")}), Token(99999), FromChoices([]string{"\xff"})} {
+	for _, e := range []Expr{FromChoices(nil), Alternatives(), Repeat(Literal("a"), 3, 2), Triggered(0, 1), Triggered(0, 1, Trigger{Then: Literal("a")}), Token(99999), FromChoices([]string{"\xff"})} {
 		if _, err := testCompiler(sharedVocab).Compile(context.Background(), e); infer.AsError(err).Code != infer.CodeInvalid {
 			t.Errorf("an impossible expression is accepted: %v", err)
 		}

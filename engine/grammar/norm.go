@@ -63,10 +63,8 @@ type normalizer struct {
 	done   map[string]*norm
 	open   map[string]bool // being computed: meeting one again is a loop
 	empty  map[string]bool // decisions of isEmpty
-	depth  int
 	dfas   map[string]*dfa // of patterns and numbers; nil values count
-	neg    map[string]sset
-	reason *fault // the first place where nothing is allowed
+	reason *fault          // the first place where nothing is allowed
 }
 
 func (z *normalizer) spend(n int) error {

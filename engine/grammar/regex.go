@@ -65,6 +65,13 @@ func (p *reParser) fault(at int, format string, args ...any) error {
 	return f
 }
 
+// unsupported is the fault of what other engines know and no automaton can do.
+func (p *reParser) unsupported(at int, format string, args ...any) error {
+	err := p.fault(at, format+" not supported", args...)
+	err.(*fault).beyond = true
+	return err
+}
+
 func (p *reParser) more() bool       { return p.at < len(p.s) }
 func (p *reParser) is(s string) bool { return strings.HasPrefix(p.s[p.at:], s) }
 func (p *reParser) eat(s string) bool {
@@ -234,9 +241,9 @@ func (p *reParser) group(at int) (*reNode, error) {
 		switch {
 		case p.eat(":"):
 		case p.is("="), p.is("!"):
-			return nil, p.fault(at, "look-ahead is not supported")
+			return nil, p.unsupported(at, "look-ahead is")
 		case p.is("<="), p.is("<!"):
-			return nil, p.fault(at, "look-behind is not supported")
+			return nil, p.unsupported(at, "look-behind is")
 		case p.eat("<"), p.eat("P<"):
 			end := strings.IndexByte(p.s[p.at:], '>')
 			if end <= 0 || strings.ContainsAny(p.s[p.at:p.at+end], "()[]\\|*+?{} ") {
@@ -244,9 +251,9 @@ func (p *reParser) group(at int) (*reNode, error) {
 			}
 			p.at += end + 1
 		case p.is(">"):
-			return nil, p.fault(at, "an atomic group is not supported")
+			return nil, p.unsupported(at, "an atomic group is")
 		default:
-			return nil, p.fault(at, "flags or this kind of group are not supported")
+			return nil, p.unsupported(at, "flags or this kind of group are")
 		}
 	}
 	n, err := p.alternatives()

@@ -55,7 +55,7 @@ func (p *reParser) class(at int) (runeSet, error) {
 func (p *reParser) classItem() (r rune, set runeSet, err error) {
 	at := p.at
 	if p.is("[:") && strings.Contains(p.s[p.at:], ":]") {
-		return 0, nil, p.fault(at, "POSIX classes like [:alpha:] are not supported")
+		return 0, nil, p.unsupported(at, "POSIX classes like [:alpha:] are")
 	}
 	r = p.rune()
 	if r != '\\' {
@@ -101,7 +101,7 @@ func (p *reParser) escape(at int, inClass bool) (runeSet, error) {
 		return one('\v')
 	case '0':
 		if p.more() && p.s[p.at] >= '0' && p.s[p.at] <= '9' {
-			return nil, p.fault(at, "octal escapes are not supported")
+			return nil, p.unsupported(at, "octal escapes are")
 		}
 		return one(0)
 	case 'c':
@@ -119,14 +119,14 @@ func (p *reParser) escape(at int, inClass bool) (runeSet, error) {
 		if inClass {
 			return one('\b')
 		}
-		return nil, p.fault(at, "the word boundary \\b is not supported")
+		return nil, p.unsupported(at, "the word boundary \\b is")
 	case 'B', 'A', 'Z', 'z', 'G', 'K', 'Q', 'E', 'R', 'X':
-		return nil, p.fault(at, "\\%c is not supported", r)
+		return nil, p.unsupported(at, "\\%c is", r)
 	case 'k':
-		return nil, p.fault(at, "back references are not supported")
+		return nil, p.unsupported(at, "back references are")
 	default:
 		if r >= '1' && r <= '9' {
-			return nil, p.fault(at, "back references are not supported")
+			return nil, p.unsupported(at, "back references are")
 		}
 		if r < 0x80 && (isLetter(byte(r))) {
 			return nil, p.fault(at, "unknown escape \\%c", r)

@@ -35,18 +35,27 @@ func (bd *builder) schema(raw json.RawMessage, o SchemaOptions) (*ir, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &schemaDoc{bd: bd, root: root, byText: map[string]*node{}, ids: map[string]*value{}}
+	d := &schemaDoc{bd: bd, effort: o.BestEffort, root: root, byText: map[string]*node{}, ids: map[string]*value{}}
 	d.index(root)
 	n, err := d.parse(root, "")
 	if err != nil {
 		return nil, err
 	}
+	mark := *bd.g
+	for try := 0; ; try++ {
+		x, err := d.write(n, o)
+		if err == nil || try == maxLeftOut || !d.leaveOut(err) {
+			return x, err
+		}
+		bd.g.rules, bd.g.named = bd.g.rules[:len(mark.rules)], mark.named
+	}
+}
+
+// write makes the rules for root n.
+func (d *schemaDoc) write(n *node, o SchemaOptions) (*ir, error) {
 	z := &normalizer{d: d, done: map[string]*norm{}, open: map[string]bool{}, empty: map[string]bool{}, dfas: map[string]*dfa{}}
-	w := &schemaWriter{bd: bd, z: z, rules: map[string]*rule{}, parts: map[string]*rule{}}
-	switch {
-	case o.Whitespace == NoWhitespace:
-		w.gap = empty
-	default:
+	w := &schemaWriter{bd: d.bd, z: z, rules: map[string]*rule{}, parts: map[string]*rule{}, gap: empty}
+	if o.Whitespace != NoWhitespace {
 		w.gap = repeat(lit(" "), 0, min(max(o.Whitespace, 1), 4))
 	}
 	s := is(n)
@@ -60,7 +69,7 @@ func (bd *builder) schema(raw json.RawMessage, o SchemaOptions) (*ir, error) {
 	if err := w.drain(); err != nil {
 		return nil, err
 	}
-	if err := bd.g.analyse(); err != nil {
+	if err := d.bd.g.analyse(); err != nil {
 		return nil, err
 	}
 	if !r.productive {
@@ -71,10 +80,12 @@ func (bd *builder) schema(raw json.RawMessage, o SchemaOptions) (*ir, error) {
 
 // unsatisfiable is the fault of a schema that allows nothing.
 func (z *normalizer) unsatisfiable() error {
-	if z.reason != nil {
-		return z.reason
+	f := z.reason
+	if f == nil {
+		f = faultf("the schema is contradictory: no value satisfies it")
 	}
-	return faultf("the schema is contradictory: no value satisfies it")
+	f.against = true
+	return f
 }
 
 // drain writes the rules that have been asked for, which asks for more.

@@ -70,7 +70,8 @@ func (k *keyword) readObject() (err error) {
 		if o.patterns, err = k.schemas(); err == nil {
 			for _, p := range o.patterns {
 				if err = k.checkPattern(p.name); err != nil {
-					return err
+					o.patterns = nil
+					return k.d.tolerate(err)
 				}
 			}
 		}

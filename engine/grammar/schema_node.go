@@ -29,27 +29,8 @@ type node struct {
 		pattern  *value
 		format   string
 	}
-	arr struct {
-		prefix      []*node
-		items       *node
-		contains    *node
-		minContains int
-		maxContains int
-		min, max    int
-		unique      bool
-		unevaluated *node
-	}
-	obj struct {
-		props       []named
-		patterns    []named
-		additional  *node
-		names       *node
-		required    []string
-		min, max    int
-		depRequired []dependency
-		depSchemas  []named
-		unevaluated *node
-	}
+	arr       arrayWords
+	obj       objectWords
 	anyOfSets []sset // made by us: one of these must hold
 }
 
@@ -58,6 +39,31 @@ type num struct {
 	lo, hi     *big.Rat
 	loEx, hiEx bool
 	mult       *big.Rat
+}
+
+// arrayWords is the array keywords of a node.
+type arrayWords struct {
+	prefix      []*node
+	items       *node
+	contains    *node
+	minContains int
+	maxContains int
+	min, max    int
+	unique      bool
+	unevaluated *node
+}
+
+// objectWords is the object keywords of a node.
+type objectWords struct {
+	props       []named
+	patterns    []named
+	additional  *node
+	names       *node
+	required    []string
+	min, max    int
+	depRequired []dependency
+	depSchemas  []named
+	unevaluated *node
 }
 
 type named struct {
@@ -89,6 +95,7 @@ var typeNames = map[string]typeSet{"null": typeNull, "boolean": typeBool, "integ
 // schemaDoc is a schema document and its nodes.
 type schemaDoc struct {
 	bd     *builder
+	effort bool // leave out what is not supported
 	root   *value
 	nodes  []*node
 	byText map[string]*node  // equal schemas are one node
@@ -166,7 +173,9 @@ func (k *keyword) read() (err error) {
 	case "$ref":
 		return k.readRef()
 	case "$dynamicRef", "$recursiveRef":
-		return k.fault("is not supported, use $ref")
+		err := k.fault("is not supported, use $ref").(*fault)
+		err.beyond = true
+		return k.d.tolerate(err)
 	case "type":
 		return k.readType()
 	case "enum":
@@ -193,8 +202,10 @@ func (k *keyword) read() (err error) {
 		if k.v.kind != 's' {
 			return k.fault("must be a string, got %s", kindName(k.v))
 		}
-		n.str.pattern = k.v
-		return k.checkPattern(k.v.text)
+		if err = k.checkPattern(k.v.text); err == nil {
+			n.str.pattern = k.v
+		}
+		return k.d.tolerate(err)
 	case "format":
 		if k.v.kind != 's' {
 			return k.fault("must be a string, got %s", kindName(k.v))
@@ -341,10 +352,13 @@ func (k *keyword) checkPattern(p string) error {
 
 // wrap puts the keyword and its place on a fault that has none.
 func (k *keyword) wrap(err error) error {
-	if f, ok := err.(*fault); ok && f.keyword == "" {
-		return k.fault("%s", f.msg)
+	f, ok := err.(*fault)
+	if !ok || f.keyword != "" {
+		return err
 	}
-	return err
+	g := *f
+	g.keyword, g.pointer = k.name, k.n.ptr
+	return &g
 }
 
 func (k *keyword) readNumber() error {

@@ -138,7 +138,7 @@ func (g schemaMaker) document() string {
 // or gives texts that the oracle accepts; what the oracle accepts of some small
 // values is not called contradictory.
 func TestRandomSchemas(t *testing.T) {
-	n, from := 400, 0
+	n, from := 150, 0
 	if s := os.Getenv("GRAMMAR_RANDOM"); s != "" {
 		a, b, _ := strings.Cut(s, "+")
 		from, _ = strconv.Atoi(a)

@@ -69,7 +69,7 @@ func (sc schemaCase) run(t *testing.T, seed, walks int) {
 
 func TestSchemas(t *testing.T) {
 	for i, sc := range schemaCases {
-		sc.run(t, i, 8)
+		sc.run(t, i, 6)
 	}
 	t.Logf("%d schemas", len(schemaCases))
 }
@@ -183,10 +183,39 @@ func TestNeedObject(t *testing.T) {
 		t.Error("NeedObject does not narrow the root to objects")
 	}
 	e := Sequence(Literal(`<tool_call>{"name":"f","arguments":`), FromSchema(json.RawMessage(`{"type":"object","properties":{"cmd":{"const":"</tool_call>"}},"required":["cmd"]}`), SchemaOptions{}), Literal(`}</tool_call>`))
-	c = mustCompile(t, Triggered(0, Unbounded, Trigger{"<tool_call>", Sequence(Literal(`{"name":"f","arguments":`), FromSchema(json.RawMessage(`{"type":"object","properties":{"cmd":{"const":"</tool_call>"}},"required":["cmd"],"additionalProperties":false}`), SchemaOptions{}), Literal("}</tool_call>"))}))
+	c = mustCompile(t, Triggered(0, Unbounded, Trigger{Text: "<tool_call>", Then: Sequence(Literal(`{"name":"f","arguments":`), FromSchema(json.RawMessage(`{"type":"object","properties":{"cmd":{"const":"</tool_call>"}},"required":["cmd"],"additionalProperties":false}`), SchemaOptions{}), Literal("}</tool_call>"))}))
 	for _, c := range []*Compiled{mustCompile(t, e), c} {
 		if s := `<tool_call>{"name":"f","arguments":{"cmd":"</tool_call>"}}</tool_call>`; !accepts(t, c, rng, s) {
 			t.Errorf("%s is refused", s)
+		}
+	}
+}
+
+func TestBestEffort(t *testing.T) {
+	comp := testCompiler(sharedVocab)
+	rng := testRand(12)
+	for _, tc := range []struct{ schema, good, bad string }{
+		{`{"type":"object","properties":{"tags":{"type":"array","items":{"type":"string"},"uniqueItems":true}},"required":["tags"],"additionalProperties":false}`, `{"tags":["a","a"]}`, `{"tags":[1]}`},
+		{`{"type":"object","properties":{"a":{"type":"string","pattern":"^(?=x)y$"},"b":{"type":"integer"}},"required":["a","b"],"additionalProperties":false}`, `{"a":"z","b":1}`, `{"a":"z","b":"1"}`},
+		{`{"type":"object","minProperties":3,"additionalProperties":{"type":"integer"}}`, `{"a":1}`, `{"a":"x"}`},
+		{`{"type":"object","properties":{"a":{"oneOf":[{"type":"object","additionalProperties":{"type":"integer"}},{"type":"object","additionalProperties":{"type":"number"}}]}},"required":["a"]}`, `{"a":{"x":1}}`, `{"a":1}`},
+		{`{"type":"object","properties":{"a":{"not":{"propertyNames":{"maxLength":3}}}},"required":["a"]}`, `{"a":{}}`, `{}`},
+		{`{"type":"object","properties":{"a":{"type":"array","contains":{"const":1},"items":{"type":"integer"}},"b":{"type":"integer","multipleOf":1000003}},"required":["a","b"],"maxProperties":2}`, `{"a":[1],"b":5}`, `{"a":["x"],"b":5}`},
+		{`{"type":"object","properties":{"a":{"format":"regex","type":"string"}},"required":["a"]}`, `{"a":"x"}`, `{"a":1}`},
+	} {
+		e := FromSchema(json.RawMessage(tc.schema), SchemaOptions{BestEffort: true})
+		c, err := comp.Compile(context.Background(), e)
+		if err != nil {
+			t.Errorf("%s: %v", tc.schema, err)
+			continue
+		}
+		if !accepts(t, c, rng, tc.good) || accepts(t, c, rng, tc.bad) {
+			t.Errorf("%s: want %s accepted and %s refused", tc.schema, tc.good, tc.bad)
+		}
+	}
+	for _, s := range []string{`{"pattern":"([a-z"}`, `{"type":"strnig"}`, `{"$ref":"#/nowhere"}`, `{"type":"integer","minimum":5,"maximum":4}`, `{"enum":[]}`} {
+		if _, err := comp.Compile(context.Background(), FromSchema(json.RawMessage(s), SchemaOptions{BestEffort: true})); infer.AsError(err).Code != infer.CodeInvalid {
+			t.Errorf("%s is accepted: %v", s, err)
 		}
 	}
 }

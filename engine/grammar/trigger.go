@@ -48,7 +48,7 @@ func (bd *builder) triggered(words []string, thens []*ir, minimum, maximum int, 
 		after := min(k+1, rounds-1)
 		for q := range ac.prefix {
 			var alts []*ir
-			if free && k >= minimum {
+			if free && k >= minimum && !ac.control(q) {
 				alts = append(alts, empty)
 			}
 			for to, set := range ac.moves(q) {
@@ -81,7 +81,7 @@ func checkTriggers(words []string, minimum, maximum int) error {
 	}
 	total := 0
 	for i, w := range words {
-		if w == "" || strings.IndexByte(w, controlMark) > 0 {
+		if w == "" || w[0] != controlMark && strings.IndexByte(w, controlMark) > 0 {
 			return faultf("trigger %d is empty or not text", i)
 		}
 		total += len(w)
@@ -118,6 +118,10 @@ func newPrefixes(words []string) *prefixes {
 	return ac
 }
 
+// control reports whether state q is within the spelling of a control token,
+// which is no text: nothing but that token may be meant.
+func (ac *prefixes) control(q int) bool { return ac.prefix[q] != "" && ac.prefix[q][0] == controlMark }
+
 // moves lists what each byte leads to from state q: a state, or the end of word
 // k as len(prefix)+k.
 func (ac *prefixes) moves(q int) []*[256]bool {
@@ -137,6 +141,9 @@ func (ac *prefixes) moves(q int) []*[256]bool {
 			to := 0
 			if special[b] {
 				to = ac.after(ac.prefix[q] + string([]byte{byte(b)}))
+			}
+			if ac.control(q) && to < len(ac.prefix) && len(ac.prefix[to]) != len(ac.prefix[q])+1 {
+				continue
 			}
 			out[to][b] = true
 		}

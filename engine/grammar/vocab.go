@@ -152,6 +152,10 @@ func (v *Vocab) spellable(set runeSet, enc encoding) runeSet {
 	return set.intersect(v.jsonRunes)
 }
 
+// can reports whether a byte may be a step of its own: as a token, or within the
+// spelling of a control token, which is passed as a whole.
+func (v *Vocab) can(b byte) bool { return v.single[b] || b == controlMark }
+
 // split sets the plain tokens apart.
 func (v *Vocab) split(order []int32) {
 	v.plain.runes = v.jsonRunes.intersect(jsonPlain)

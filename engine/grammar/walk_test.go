@@ -213,7 +213,7 @@ func TestTriggered(t *testing.T) {
 		{1, 1, []string{"<t>12</t>", "<<t>12</t>x<t"}, []string{"", "hello", "<t>12</t><t>12</t>"}},
 		{1, 2, []string{"<t>12</t>", "<t>12</t><t>12</t>."}, []string{"<t", "<t>12</t><t>12</t><t>12</t>"}},
 	} {
-		c := mustCompile(t, Triggered(tc.min, tc.max, Trigger{"<t>", body}, Trigger{"<<u>", Literal("u")}))
+		c := mustCompile(t, Triggered(tc.min, tc.max, Trigger{Text: "<t>", Then: body}, Trigger{Text: "<<u>", Then: Literal("u")}))
 		for _, s := range tc.good {
 			if !accepts(t, c, rng, s) {
 				t.Errorf("%d..%d: %q is refused", tc.min, tc.max, s)
@@ -242,6 +242,19 @@ func TestControlTokens(t *testing.T) {
 	c.NewMatcher().Mask(bits)
 	if bits[ctl>>5]&(1<<(ctl&31)) != 0 {
 		t.Error("free text allows a control token")
+	}
+	c = mustCompile(t, Triggered(0, Unbounded, TokenTrigger(ctl, Literal("x")), Trigger{Text: "<t>", Then: Literal("y")}))
+	k := c.NewMatcher()
+	for _, step := range []struct {
+		id int32
+		ok bool
+	}{{'a', true}, {'<', true}, {ctl, true}, {'y', false}, {'x', true}, {'<', true}, {'t', true}, {'>', true}, {ctl, false}, {'y', true}} {
+		if err := k.Accept(step.id); (err == nil) != step.ok {
+			t.Errorf("token %d after a control trigger: %v", step.id, err)
+		}
+	}
+	if !k.Complete() {
+		t.Error("free text after a control trigger cannot end")
 	}
 	c = mustCompile(t, Sequence(Token(ctl), Literal("x")))
 	m := c.NewMatcher()
