@@ -27,6 +27,8 @@ type Options struct {
 	Threads int   // 0: the device's choice
 	// Kernels forces an instruction set, see cpu.Options.Path.
 	Kernels string
+	// Activations is "q8" or "f32", see cpu.Options.Activations.
+	Activations string
 	// Progress, if set, is told what is about to be measured.
 	Progress func(what string)
 }
@@ -79,7 +81,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	dev, err := cpu.New(cpu.Options{Threads: o.Threads, Path: o.Kernels, Release: f.Release})
+	dev, err := cpu.New(cpu.Options{Threads: o.Threads, Path: o.Kernels, Activations: o.Activations, Release: f.Release})
 	if err != nil {
 		return nil, err
 	}
