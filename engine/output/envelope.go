@@ -34,6 +34,10 @@ type envelope struct {
 	argsDone bool
 }
 
+// bareKeys are those of an object that stands without a marker; another key
+// makes it an answer in JSON, which is not held up.
+var bareKeys = map[string]bool{`"name"`: true, `"arguments"`: true, `"parameters"`: true, `"type"`: true, `"function"`: true, `"id"`: true}
+
 func (t *toolParser) startEnvelope() {
 	e := &t.env
 	*e = envelope{key: e.key[:0], value: e.value[:0], early: e.early[:0]}
@@ -119,6 +123,9 @@ func (t *toolParser) envelopeString(c byte) {
 	case inEnvKey:
 		e.state = wantEnvColon
 		e.nameKey = e.nameKey || string(e.key) == `"name"`
+		if t.bare && !bareKeys[string(e.key)] {
+			t.malformed(c)
+		}
 	case inEnvName:
 		t.envelopeName(c)
 	default:
@@ -129,7 +136,7 @@ func (t *toolParser) envelopeString(c byte) {
 func (t *toolParser) envelopeName(c byte) {
 	var name string
 	if json.Unmarshal(t.env.value, &name) != nil || name == "" || len(name) > maxCallName ||
-		t.f.style == styleBare && !t.knownTool(name) {
+		t.bare && !t.knownTool(name) {
 		t.malformed(c)
 		return
 	}
@@ -228,7 +235,7 @@ func (t *toolParser) closeEnvelope(c byte) {
 		e.state = wantEnvComma
 		return
 	}
-	if !e.haveName || t.f.style == styleBare && !e.haveArgs && len(t.o.Tools) == 0 {
+	if !e.haveName || t.bare && !e.haveArgs {
 		t.malformed(c)
 		return
 	}

@@ -9,8 +9,6 @@ const (
 	// styleJSON: objects {"name": …, "arguments": …}, alone, in a list, or
 	// separated by commas or semicolons, up to the end marker if there is one.
 	styleJSON style = iota
-	// styleBare: the same without any marker, at the start of the answer.
-	styleBare
 	// styleNamed: a name, a separator, the arguments as an object.
 	styleNamed
 	// styleXML: <function=NAME><parameter=KEY>VALUE</parameter></function>.
@@ -28,6 +26,7 @@ type ToolFormat struct {
 	Call Envelope
 
 	style  style
+	bare   bool     // an object of known name may stand without marker at the start of the answer
 	begins []string // any of these starts a call, or a list of calls
 	end    string   // ends it; may be missing
 	seps   []string // styleNamed: what may stand between name and arguments
@@ -53,19 +52,19 @@ var (
 	Generic = &ToolFormat{
 		Name:  "generic",
 		Call:  Envelope{CallOpen: `<tool_call>{"name": "`, ArgsOpen: `", "arguments": `, CallClose: `}</tool_call>`, Separator: "\n"},
-		style: styleJSON, begins: []string{"<tool_call>"}, end: "</tool_call>",
+		style: styleJSON, bare: true, begins: []string{"<tool_call>"}, end: "</tool_call>",
 		Markers: []string{"<tool_call>", "</tool_call>"},
 	}
 	Hermes = &ToolFormat{
 		Name:  "hermes",
 		Call:  Envelope{CallOpen: "<tool_call>\n" + `{"name": "`, ArgsOpen: `", "arguments": `, CallClose: "}\n</tool_call>", Separator: "\n"},
-		style: styleJSON, begins: []string{"<tool_call>"}, end: "</tool_call>",
+		style: styleJSON, bare: true, begins: []string{"<tool_call>"}, end: "</tool_call>",
 		Markers: []string{"<tool_call>", "</tool_call>"},
 	}
 	Llama3 = &ToolFormat{
 		Name:  "llama3",
 		Call:  Envelope{CallOpen: `{"name": "`, ArgsOpen: `", "parameters": `, CallClose: "}", Separator: "; "},
-		style: styleBare, begins: []string{"<|python_tag|>"},
+		style: styleJSON, bare: true, begins: []string{"<|python_tag|>"},
 		Markers: []string{"<|python_tag|>"},
 	}
 	Mistral = &ToolFormat{

@@ -2,7 +2,6 @@ package output
 
 import (
 	"bytes"
-	"strings"
 
 	"hearth/engine/infer"
 )
@@ -56,6 +55,7 @@ type toolParser struct {
 	calls     int  // announced
 	complete  int  // of these
 	blockCall int  // complete ones in this block
+	bare      bool // the block began without a marker
 	committed bool // the current call is announced
 	broken    bool // some call was not completed
 
@@ -109,8 +109,9 @@ func isWhite(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\
 
 // textByte looks for a begin marker.
 func (t *toolParser) textByte(c byte) {
-	if t.f.style == styleBare && t.fresh && c == '{' && len(t.hold) == 0 {
+	if t.f.bare && t.fresh && c == '{' && len(t.hold) == 0 {
 		t.begin([]byte("{"))
+		t.bare = true
 		t.startEnvelope()
 		return
 	}
@@ -164,7 +165,7 @@ func (t *toolParser) textOut(c byte, end int64) {
 // begin starts keeping the text of a call; marker is its first part.
 func (t *toolParser) begin(marker []byte) {
 	t.raw = append(append(t.raw[:0], t.space...), marker...)
-	t.committed, t.blockCall = false, 0
+	t.committed, t.blockCall, t.bare = false, 0, false
 }
 
 func (t *toolParser) afterBegin(marker string) {
@@ -386,7 +387,7 @@ func (t *toolParser) flushText() {
 
 // looksLikeCall tells markup from an answer that happens to be a JSON object.
 func (t *toolParser) looksLikeCall() bool {
-	return t.f.style != styleBare || strings.HasPrefix(strings.TrimSpace(string(t.raw)), t.f.begins[0]) || t.env.nameKey
+	return !t.bare || t.env.nameKey
 }
 
 func (t *toolParser) flushCall(cut bool) {

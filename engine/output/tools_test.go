@@ -75,6 +75,9 @@ func TestToolCalls(t *testing.T) {
 		{"llama json later", Llama3, `Here: {"name": "add", "parameters": {}}`, stop, `Here: {"name": "add", "parameters": {}}`, "", stop},
 		{"llama cut", Llama3, `{"name": "add", "para`, length, "", "", length},
 		{"llama json cut", Llama3, `{"city": "Os`, length, `{"city": "Os`, "", length},
+		{"llama no arguments", Llama3, `{"name": "add"}`, stop, `{"name": "add"}`, "", stop},
+		{"generic without marks", Generic, "\n{\"name\": \"add\", \"arguments\": {\"a\": 1}}", stop, "", `add({"a": 1})`, infer.FinishToolCalls},
+		{"generic json answer", Generic, `{"name": "Ann", "arguments": {}}`, stop, `{"name": "Ann", "arguments": {}}`, "", stop},
 		{"llama code", Llama3, `<|python_tag|>print(1)`, stop, `<|python_tag|>print(1)`, "", stop},
 		{"llama text", Llama3, "Hello { there", stop, "Hello { there", "", stop},
 
@@ -159,6 +162,21 @@ func TestToolStreaming(t *testing.T) {
 	}
 	if !json.Valid([]byte(got.String())) {
 		t.Errorf("arguments %s", got.String())
+	}
+}
+
+// An answer in JSON is not held up, although a call could begin so.
+func TestJSONAnswerStreams(t *testing.T) {
+	p := New(Options{Format: Llama3, Tools: tools})
+	text, out := `{"city": "Oslo", "days": 3}`, ""
+	for i := range len(text) {
+		ev, _ := p.Push(1, []byte{text[i]}, nil)
+		for _, e := range ev {
+			out += e.Text
+		}
+		if i >= len(`{"city"`) && out != text[:i+1] {
+			t.Fatalf("after %q only %q came out", text[:i+1], out)
+		}
 	}
 }
 
