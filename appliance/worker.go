@@ -71,6 +71,7 @@ type workerSpec struct {
 	Path          string `json:"path"`
 	Device        string `json:"device,omitempty"`
 	Threads       int    `json:"threads,omitempty"`
+	Activations   string `json:"activations,omitempty"`
 	Context       int    `json:"context,omitempty"`
 	KVBytes       int64  `json:"kv_bytes,omitempty"`
 	MaxSequences  int    `json:"max_sequences,omitempty"`
@@ -83,7 +84,7 @@ type workerSpec struct {
 
 func newWorkerSpec(m modelSpec) workerSpec {
 	return workerSpec{
-		Name: m.Name, Path: m.File, Device: m.Device, Threads: m.Threads, Context: m.Context,
+		Name: m.Name, Path: m.File, Device: m.Device, Threads: m.Threads, Activations: m.Activations, Context: m.Context,
 		KVBytes: int64(m.KVMemory), MaxSequences: m.MaxSequences, MaxStepTokens: m.StepTokens,
 		Queue: m.Queue, NoPrefixCache: !m.PrefixCache, Licence: m.Licence, Digest: m.Digest,
 	}
@@ -91,7 +92,7 @@ func newWorkerSpec(m modelSpec) workerSpec {
 
 func (s workerSpec) options() engine.Options {
 	return engine.Options{
-		Name: s.Name, Path: s.Path, Device: s.Device, Threads: s.Threads, Context: s.Context,
+		Name: s.Name, Path: s.Path, Device: s.Device, Threads: s.Threads, Activations: s.Activations, Context: s.Context,
 		KVBytes: s.KVBytes, MaxSequences: s.MaxSequences, MaxStepTokens: s.MaxStepTokens,
 		QueueLimit: s.Queue, NoPrefixCache: s.NoPrefixCache, Licence: s.Licence, Digest: s.Digest, Build: buildID(),
 	}

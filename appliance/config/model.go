@@ -43,6 +43,10 @@ type Model struct {
 	KVMemory Size `toml:"kv_memory"`
 	// Threads computes with this many; zero: one a core. Default 0.
 	Threads int `toml:"threads"`
+	// Activations is the precision of the CPU's arithmetic: "q8" rounds the
+	// inputs of quantized matrices to 8-bit blocks, as llama.cpp does, "f32" does
+	// not and takes two to three times as long. Default "q8".
+	Activations string `toml:"activations"`
 	// MaxSequences run at the same time; zero: 32. Default 0.
 	MaxSequences int `toml:"max_sequences"`
 	// StepTokens is the most tokens computed in one step; zero: 256. Default 0.
@@ -57,7 +61,7 @@ type Model struct {
 	InProcess bool `toml:"in_process"`
 }
 
-func (m *Model) setDefaults() { m.PrefixCache = true }
+func (m *Model) setDefaults() { m.PrefixCache, m.Activations = true, "q8" }
 
 func (c *Config) validateModels(f *Faults) {
 	taken := map[string]string{}
@@ -90,6 +94,7 @@ func (m *Model) validate(f *Faults, key string) {
 	f.oneOf(key+".device", m.Device, "", "auto", "cpu", "cuda")
 	f.count(key+".context", m.Context, 0, 1<<24)
 	f.count(key+".threads", m.Threads, 0, 4096)
+	f.oneOf(key+".activations", m.Activations, "q8", "f32")
 	f.count(key+".max_sequences", m.MaxSequences, 0, 4096)
 	f.count(key+".step_tokens", m.StepTokens, 0, 1<<16)
 	f.count(key+".queue", m.Queue, 0, 1<<20)
