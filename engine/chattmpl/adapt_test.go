@@ -3,6 +3,7 @@ package chattmpl
 import (
 	"encoding/json"
 	"strings"
+	"sync"
 	"testing"
 
 	"hearth/engine/infer"
@@ -282,4 +283,21 @@ func TestBadInput(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// A template is used by many requests at once.
+func TestConcurrentRender(t *testing.T) {
+	tm := compile(t, `{% set ns = namespace(l=[]) %}{% macro f(x) %}<{{ x }}>{% endmacro %}{% for m in messages %}{% set ns.l = ns.l + [f(m.content)] %}{{ loop.changed(m.role) }}{% endfor %}{{ ns.l|join(joiner()()) }}`)
+	want, _ := prompt(t, tm, conversation("x"))
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 20 {
+				if p, err := tm.Prompt(conversation("x")); err != nil || Text(p.Segments) != want {
+					t.Errorf("got %v, %v", p, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
 }
