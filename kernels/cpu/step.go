@@ -57,6 +57,7 @@ func (d *Device) Step(b *kernels.Batch) error {
 	d.reserve(b)
 	d.active = d.crew.size(len(b.Tokens))
 	d.pool.turn.slept.Store(0)
+	d.claims[0].Store(0) // of the first stage; each stage resets the next one's
 	d.pool.run(d.active, d.threadF)
 	d.crew.report(len(b.Tokens), int(d.pool.turn.slept.Load()))
 	d.batch = nil
