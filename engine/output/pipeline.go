@@ -28,8 +28,9 @@ type Options struct {
 	Tools []infer.Tool
 	// SingleCall ends the answer after the first complete call.
 	SingleCall bool
-	// Forced: decoding is constrained to tool calls from the first token, so
-	// there is no reasoning, and a call that is cut leaves no text.
+	// Forced: decoding is constrained to tool calls, behind reasoning if that is
+	// split off and from the first token if it is kept; so a call that is cut
+	// leaves no text.
 	Forced bool
 	// NewID gives the id of the next call; see CallIDs. Without it the ids of
 	// different answers are alike.
@@ -83,7 +84,7 @@ func New(o Options) *Pipeline {
 	p := &Pipeline{o: o, stop: StopMatcher{set: o.Stops}}
 	p.reason = reasoning{format: o.Reasoning, keep: o.KeepReasoning}
 	switch {
-	case o.Reasoning.Open == "" || o.Reasoning.Close == "" || o.Forced:
+	case o.Reasoning.Open == "" || o.Reasoning.Close == "" || o.Forced && o.KeepReasoning:
 		p.reason.state = afterReasoning
 	case o.InReasoning:
 		p.reason.state = skipAfterOpen

@@ -175,6 +175,23 @@ func TestReasoningAndTools(t *testing.T) {
 	}
 }
 
+// A forced call comes behind reasoning that is split off, or at once.
+func TestReasoningAndForcedCalls(t *testing.T) {
+	call := `<tool_call>{"name": "add", "arguments": {}}</tool_call>`
+	o := Options{Reasoning: ReasoningFormat{"<think>", "</think>"}, InReasoning: true, Format: Hermes, Tools: tools, Forced: true}
+	a := feedAll(t, o, "hm\n</think>\n\n"+call, infer.FinishStop)
+	if a.reasoning != "hm" || a.text != "" || join(a.calls) != "add({})" || a.finish != infer.FinishToolCalls {
+		t.Error(a)
+	}
+	if a = feedAll(t, o, "hm\n</think>\n\n<tool", infer.FinishLength); a.reasoning != "hm" || a.text != "" || a.finish != infer.FinishLength {
+		t.Error(a)
+	}
+	o.KeepReasoning = true
+	if a = feedAll(t, o, call, infer.FinishStop); a.text != "" || join(a.calls) != "add({})" {
+		t.Error(a)
+	}
+}
+
 func TestReasoningTokens(t *testing.T) {
 	p := New(Options{Reasoning: ReasoningFormat{"<think>", "</think>"}})
 	for _, s := range []string{"<think>", "\n", "a", " b", "\n", "</think>", "\n\n", "4"} {
