@@ -3,6 +3,8 @@ package grammar
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime/debug"
 	"unicode/utf8"
 
 	"hearth/engine/infer"
@@ -15,8 +17,15 @@ type builder struct {
 	bytes int // of all inputs together
 }
 
-// compile does the whole of one compilation in the caller's goroutine.
-func (c *Compiler) compile(ctx context.Context, e Expr) (*Compiled, error) {
+// compile does the whole of one compilation in the caller's goroutine. A fault
+// of ours ends this request only: its input came from a caller.
+func (c *Compiler) compile(ctx context.Context, e Expr) (out *Compiled, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &infer.Error{Code: infer.CodeInternal, Message: "the grammar could not be compiled",
+				Cause: fmt.Errorf("BUG: grammar: %v\n%s", p, debug.Stack())}
+		}
+	}()
 	b := newBudget(ctx, maxWork, c.o.Deadline)
 	bd := &builder{g: &grammarIR{v: c.v, b: b}}
 	root, err := bd.g.newRule("root")
@@ -33,7 +42,7 @@ func (c *Compiler) compile(ctx context.Context, e Expr) (*Compiled, error) {
 	if err != nil {
 		return nil, refusal(err, e.n)
 	}
-	out := &Compiled{v: c.v, t: newTable(p, c.v, c.o.StateBytes), work: maxWork - b.left, fixed: p.bytes()}
+	out = &Compiled{v: c.v, t: newTable(p, c.v, c.o.StateBytes), work: maxWork - b.left, fixed: p.bytes()}
 	out.size.Store(out.fixed + int64(out.t.bytes))
 	return out, nil
 }

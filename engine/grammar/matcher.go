@@ -47,8 +47,8 @@ func (m *Matcher) leave() {
 }
 
 // Mask sets the bit of every token that may come next and clears all others.
-// bits has MaskWords(vocabulary size) words or more; bits beyond the vocabulary
-// are cleared. End tokens are set exactly where the text is complete. After an
+// bits should have MaskWords(vocabulary size) words; what is beyond the
+// vocabulary is cleared, and tokens beyond bits are left out. End tokens are set exactly where the text is complete. After an
 // end token the mask is empty. Before it, a bit is always set if the vocabulary
 // has an end token.
 func (m *Matcher) Mask(bits []uint32) {
@@ -60,12 +60,18 @@ func (m *Matcher) Mask(bits []uint32) {
 	defer m.leave()
 	k := m.c.maskOf(m.state)
 	copy(bits, k.bits)
-	for _, id := range k.ids {
-		bits[id>>5] |= 1 << (id & 31)
-	}
+	allow(bits, k.ids)
 	if t.sets[m.state].accept {
-		for _, id := range t.v.ends {
-			bits[id>>5] |= 1 << (id & 31)
+		allow(bits, t.v.ends)
+	}
+}
+
+// allow sets bits. A model may have fewer rows than its tokenizer has tokens:
+// what it cannot choose is left out.
+func allow(bits []uint32, ids []int32) {
+	for _, id := range ids {
+		if w := int(id >> 5); w < len(bits) {
+			bits[w] |= 1 << (id & 31)
 		}
 	}
 }

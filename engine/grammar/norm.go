@@ -147,6 +147,9 @@ func (z *normalizer) not(s sset) sset {
 	case 0:
 		return is(z.made("never", func(n *node) { n.never = true }))
 	case 1:
+		if s[0]&1 == 0 && z.d.nodes[s[0]/2].never {
+			return nil
+		}
 		return sset{s[0] ^ 1}
 	}
 	return is(z.made("not"+s.key(), func(n *node) {

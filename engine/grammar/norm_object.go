@@ -7,6 +7,15 @@ type objSet struct {
 	required []string
 	names    sset
 	min, max int
+	needs    []objNeed
+	further  []objNeed // needs that no listed member is to meet
+}
+
+// objNeed asks for a member that a clause does not list, with a value that
+// meets s: what breaks the clause's additionalProperties.
+type objNeed struct {
+	clause *objClause
+	s      sset
 }
 
 // objClause is one schema's properties, patternProperties and
@@ -20,6 +29,8 @@ type objClause struct {
 	hasRest bool // there is an additionalProperties
 	// spoken means that its names count as evaluated.
 	spoken bool
+	// approx means that it may ask for more than its keyword does.
+	approx bool
 	ptr    string
 }
 
@@ -74,7 +85,8 @@ func (z *normalizer) literalObject(v *value) *objSet {
 
 func (z *normalizer) bothObj(a, b *objSet) (*objSet, error) {
 	out := &objSet{names: a.names.and(b.names), min: max(a.min, b.min), max: a.max,
-		clauses: append([]*objClause(nil), a.clauses...), required: append([]string(nil), a.required...)}
+		clauses: append([]*objClause(nil), a.clauses...), required: append([]string(nil), a.required...),
+		needs: append(append([]objNeed(nil), a.needs...), b.needs...)}
 	if b.max >= 0 && (a.max < 0 || b.max < a.max) {
 		out.max = b.max
 	}
@@ -183,6 +195,9 @@ func (z *normalizer) notObj(o *objSet) ([]*objSet, error) {
 	if len(o.names) > 0 {
 		return nil, noOpposite("propertyNames")
 	}
+	if len(o.needs) > 0 {
+		return nil, noOpposite("not")
+	}
 	var out []*objSet
 	for _, r := range o.required {
 		out = append(out, forbidding(z, r))
@@ -197,8 +212,11 @@ func (z *normalizer) notObj(o *objSet) ([]*objSet, error) {
 		if len(c.pats) > 0 {
 			return nil, noOpposite("patternProperties")
 		}
+		if c.approx {
+			return nil, noOpposite("unevaluatedProperties")
+		}
 		if len(c.rest) > 0 {
-			return nil, noOpposite("additionalProperties")
+			out = append(out, &objSet{max: -1, needs: []objNeed{{c, z.not(c.rest)}}})
 		}
 		for _, p := range c.props {
 			if len(p.s) > 0 {
@@ -276,7 +294,7 @@ func (z *normalizer) unevaluated(n *node, out *norm) {
 		for i, o := range out.objs {
 			objs[i] = o
 			c := newClause(n.ptr)
-			c.rest, c.hasRest, c.spoken = is(u), true, true
+			c.rest, c.hasRest, c.spoken, c.approx = is(u), true, true, true
 			all := false
 			for _, k := range o.clauses {
 				if !k.spoken {

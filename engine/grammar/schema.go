@@ -5,11 +5,34 @@ import (
 	"strings"
 )
 
-// JSON Schema. A document is read into nodes (schema_node.go), conjunctions of
-// nodes are brought into normal form on demand (norm.go), and each conjunction
-// that comes up as a value becomes one rule (here and in schema_*.go). Members
-// are written in the order in which the schema names them, names it does not
-// know last.
+// JSON Schema, drafts 2020-12 and 7 (and what 4 and OpenAPI 3.0 spell
+// otherwise: boolean exclusive bounds, nullable). A document is read into nodes
+// (schema_node.go), conjunctions of nodes are brought into a normal form by type
+// on demand (norm.go), and each conjunction that comes up as a value becomes one
+// rule (here and in schema_*.go).
+//
+// Every text is an instance of its schema. The other way round, of the ways to
+// write an instance these are offered:
+//
+//   - Members come in the order in which the schema names them, required ones
+//     without a schema of their own next, all others last. Names
+//     that the schema lists are written once.
+//   - Whitespace is SchemaOptions.Whitespace and nothing else.
+//   - Strings that a schema describes (enum, const, pattern, format, names) are
+//     written without needless escapes; all others may use every escape.
+//   - Integers have up to 18 digits, numbers under conditions up to 15 and no
+//     exponent, any other number up to 18 + 17 digits and an exponent of two.
+//   - Values that no schema describes nest up to 16 levels.
+//   - Formats may be narrower than their definition (formats.go).
+//   - uniqueItems needs a finite list of possible items, of which more than 8
+//     come in their order; more than one member beyond those named cannot be
+//     guaranteed by minProperties.
+//
+// Refused by name are $dynamicRef, references out of the document, format
+// regex, several contains on one array, patterns that are not regular, and the
+// opposite (by not, oneOf, if, maxContains) of format, patternProperties,
+// propertyNames, uniqueItems, unevaluated… and items after prefixItems. oneOf
+// needs no opposite where its alternatives exclude each other.
 
 // schemaWriter writes normal forms as rules.
 type schemaWriter struct {

@@ -178,6 +178,12 @@ var schemaCases = []schemaCase{
 	{`{"type":"object","anyOf":[{"properties":{"a":{"type":"integer"}},"required":["a"]},{"properties":{"b":{"type":"integer"}},"required":["b"]}],"unevaluatedProperties":false}`, []string{`{"a":1}`, `{"b":1}`}, []string{`{"c":1}`, `{"a":1,"c":1}`}},
 	{`{"const":5,"type":"integer","enum":[4,5]}`, []string{`5`}, []string{`4`}},
 
+	{`{"oneOf":[{"type":"object","additionalProperties":{"type":"integer"}},{"type":"object","additionalProperties":{"type":"number"}}]}`, []string{`{"x":1.5}`, `{"x":1,"y":0.5}`}, []string{`{}`, `{"x":1}`}},
+	{`{"oneOf":[{"type":"object","properties":{"a":{"type":"integer"}},"additionalProperties":false},{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"integer"}},"additionalProperties":false}]}`, []string{`{"b":1}`, `{"a":1,"b":2}`}, []string{`{}`, `{"a":1}`}},
+	{`{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"integer"}},"not":{"properties":{"a":{}},"additionalProperties":false}}`, []string{`{"b":1}`, `{"a":1,"c":2}`, `{"x":null,"y":1}`}, []string{`{}`, `{"a":1}`}},
+	{`{"type":"object","properties":{"a":{"type":"integer"}},"maxProperties":2,"not":{"additionalProperties":{"type":"integer"}}}`, []string{`{"b":"x"}`, `{"a":1,"b":"x"}`, `{"c":1,"b":"x"}`}, []string{`{}`, `{"a":1}`, `{"b":1}`}},
+	{`{"type":"object","if":{"properties":{"k":{"const":1}},"required":["k"],"additionalProperties":false},"then":{"properties":{"k":{}}},"else":{"required":["z"]},"properties":{"k":{"type":"integer"},"z":{"type":"boolean"}},"additionalProperties":false}`, []string{`{"k":1}`, `{"z":true}`, `{"k":2,"z":true}`}, []string{`{}`, `{"k":2}`}},
+
 	// References.
 	{`{"$defs":{"p":{"type":"object","properties":{"n":{"type":"string"}},"required":["n"],"additionalProperties":false}},"type":"object","properties":{"a":{"$ref":"#/$defs/p"},"b":{"$ref":"#/$defs/p"}},"required":["a","b"],"additionalProperties":false}`, []string{`{"a":{"n":"x"},"b":{"n":"y"}}`}, []string{`{"a":{"n":"x"}}`}},
 	{`{"$defs":{"node":{"type":"object","properties":{"v":{"type":"integer","minimum":0,"maximum":99},"next":{"anyOf":[{"$ref":"#/$defs/node"},{"type":"null"}]}},"required":["v","next"],"additionalProperties":false}},"$ref":"#/$defs/node"}`,

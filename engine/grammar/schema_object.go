@@ -20,10 +20,14 @@ type member struct {
 type objectPlan struct {
 	members []member
 	extra   *ir // name, colon and value; never where there are none
+	last    *ir // one that must come last; nil where none must
 	lo, hi  int // members in all; hi < 0: no limit
 }
 
 func (w *schemaWriter) object(o *objSet) (*ir, error) {
+	if len(o.needs) > 0 {
+		return w.needed(o)
+	}
 	p, err := w.plan(o)
 	if err != nil {
 		return nil, err
@@ -36,6 +40,79 @@ func (w *schemaWriter) object(o *objSet) (*ir, error) {
 		return nil, err
 	}
 	return seq(lit("{"), inside, lit("}")), nil
+}
+
+// needed writes an object whose first need is met by each member that can meet
+// it in turn.
+func (w *schemaWriter) needed(o *objSet) (*ir, error) {
+	need, rest := o.needs[0], *o
+	rest.needs = o.needs[1:]
+	var alts []*ir
+	seen := map[string]bool{}
+	for _, c := range o.clauses {
+		for _, p := range c.props {
+			if _, listed := need.clause.index[p.name]; listed || seen[p.name] {
+				continue
+			}
+			seen[p.name] = true
+			one := &objSet{max: -1, required: []string{p.name}, clauses: []*objClause{newClause("", propSet{p.name, need.s})}}
+			both, err := w.z.bothObj(&rest, one)
+			if err != nil {
+				return nil, err
+			}
+			if both == nil {
+				continue
+			}
+			both.further = rest.further
+			x, err := w.object(both)
+			if err != nil {
+				return nil, err
+			}
+			alts = append(alts, x)
+		}
+	}
+	if len(alts) > maxDisjuncts {
+		return nil, noOpposite("additionalProperties")
+	}
+	rest.further = append(append([]objNeed(nil), o.further...), need)
+	x, err := w.object(&rest)
+	if err != nil {
+		return nil, err
+	}
+	return alt(append(alts, x)...), nil
+}
+
+// lastMember is the member that meets a further need. It comes last, so that no
+// other of the same name takes its place for a reader.
+func (w *schemaWriter) lastMember(o *objSet, p *objectPlan, declared []string, known int) error {
+	if len(o.further) == 0 {
+		return nil
+	}
+	if len(o.further) > 1 || len(p.members) > known {
+		return noOpposite("additionalProperties")
+	}
+	need := o.further[0]
+	c := newClause("")
+	c.rest = need.s
+	x := *o
+	x.clauses = append(append([]*objClause(nil), o.clauses...), c)
+	q := &objectPlan{extra: never}
+	if err := w.extras(&x, q, append(append([]string(nil), declared...), need.clause.names()...)); err != nil {
+		return err
+	}
+	if len(q.members) > 0 {
+		return noOpposite("additionalProperties")
+	}
+	p.last = q.extra
+	return nil
+}
+
+func (c *objClause) names() []string {
+	var out []string
+	for _, p := range c.props {
+		out = append(out, p.name)
+	}
+	return out
 }
 
 // plan finds the members; nil means that no object is possible.
@@ -80,7 +157,10 @@ func (w *schemaWriter) plan(o *objSet) (*objectPlan, error) {
 		}
 	}
 	p.members = kept
-	return p, w.extras(o, p, declared)
+	if err := w.extras(o, p, declared); err != nil {
+		return nil, err
+	}
+	return p, w.lastMember(o, p, declared, len(kept))
 }
 
 // blame notes that a required member can never be there.
@@ -309,7 +389,7 @@ func (w *schemaWriter) members(o *objSet, p *objectPlan) (*ir, error) {
 	}
 	after := make([]*ir, cols)
 	for c := range after {
-		x, err := w.inline("further members", w.ending(p.extra, c, lo-c, hi))
+		x, err := w.inline("further members", w.ending(p, c, lo-c, hi))
 		if err != nil {
 			return nil, err
 		}
@@ -346,7 +426,8 @@ func (w *schemaWriter) members(o *objSet, p *objectPlan) (*ir, error) {
 // ending is the further members after c known ones, at least lo more of them.
 // Their names are not told apart, so no more than one can be relied on to count
 // as one.
-func (w *schemaWriter) ending(extra *ir, c, lo, hi int) *ir {
+func (w *schemaWriter) ending(p *objectPlan, c, lo, hi int) *ir {
+	extra := p.extra
 	lo = max(lo, 0)
 	if lo > 1 {
 		return never
@@ -356,10 +437,16 @@ func (w *schemaWriter) ending(extra *ir, c, lo, hi int) *ir {
 		left = max(hi-c, 0)
 	}
 	if left == 0 || extra.kind == irNever {
-		if lo > 0 {
+		if lo > 0 || p.last != nil {
 			return never
 		}
 		return empty
+	}
+	if p.last != nil {
+		if c > 0 {
+			return seq(w.more(extra, 0, left-1, left < 0), w.comma(), p.last)
+		}
+		return alt(p.last, seq(w.list(extra, 1, max(left-1, -1)), w.comma(), p.last))
 	}
 	if c == 0 {
 		return w.list(extra, lo, left)
