@@ -258,6 +258,9 @@ func (p *Pipeline) Finish(reason infer.FinishReason) []infer.Event {
 	if !p.ended && p.stop.set != nil {
 		p.pass(p.stop.Flush())
 	}
+	if p.o.Forced && p.reason.state == lookForOpen {
+		p.reason.held = p.reason.held[:0] // half a mark, and no text could follow
+	}
 	p.reason.flush(p.free, p)
 	if p.ended && reason == infer.FinishLength {
 		reason = infer.FinishStop

@@ -186,6 +186,10 @@ func TestReasoningAndForcedCalls(t *testing.T) {
 	if a = feedAll(t, o, "hm\n</think>\n\n<tool", infer.FinishLength); a.reasoning != "hm" || a.text != "" || a.finish != infer.FinishLength {
 		t.Error(a)
 	}
+	o.InReasoning = false
+	if a = feedAll(t, o, "<thi", infer.FinishLength); a.reasoning != "" || a.text != "" {
+		t.Error(a)
+	}
 	o.KeepReasoning = true
 	if a = feedAll(t, o, call, infer.FinishStop); a.text != "" || join(a.calls) != "add({})" {
 		t.Error(a)
