@@ -98,7 +98,7 @@ func (w *walker) plain() int {
 
 // takesPlain reports whether some plain character may begin at s.
 func (t *table) takesPlain(s int32) bool {
-	for _, sq := range utf8Seqs(nil, t.v.plain.runes, 0) {
+	for _, sq := range t.v.plain.seqs {
 		for b := int(sq.r[0].lo); b <= int(sq.r[0].hi); b++ {
 			if t.step(s, t.p.classOf[b]) != deadSet {
 				return true
@@ -115,7 +115,7 @@ func (t *table) plainNext(s int32) int32 {
 		return n
 	}
 	next := unknown
-	for _, sq := range utf8Seqs(nil, t.v.plain.runes, 0) {
+	for _, sq := range t.v.plain.seqs {
 		next = t.converge(s, sq.r, next)
 		if next == noPlain {
 			break

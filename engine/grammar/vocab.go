@@ -44,6 +44,7 @@ type plainTokens struct {
 	upTo  []int32 // ids[:upTo[n]] have up to n characters
 	bits  []uint32
 	runes runeSet // the characters
+	seqs  []byteSeq
 }
 
 // controlMark begins the private spelling of a control token. The byte occurs
@@ -159,6 +160,7 @@ func (v *Vocab) can(b byte) bool { return v.single[b] || b == controlMark }
 // split sets the plain tokens apart.
 func (v *Vocab) split(order []int32) {
 	v.plain.runes = v.jsonRunes.intersect(jsonPlain)
+	v.plain.seqs = utf8Seqs(nil, v.plain.runes, 0)
 	v.plain.bits = make([]uint32, MaskWords(v.size))
 	var rest []int32
 	counts := map[int32]int{}
