@@ -81,7 +81,6 @@ func Open(ctx context.Context, opt Options) (*Appliance, error) {
 		a.openFirstRun,
 		a.openWeb,
 		a.openAdmin,
-		a.openKeeper,
 	} {
 		if err := part(ctx); err != nil {
 			return nil, errors.Join(err, a.Close())
@@ -201,44 +200,6 @@ func (a *Appliance) openPolicy(context.Context) error {
 	a.policy = p
 	a.telemetry.registry.MustRegister(newPuller(a))
 	return nil
-}
-
-// openKeeper starts the goroutine that brings the ledger back after a failed
-// commit.
-func (a *Appliance) openKeeper(context.Context) error {
-	done := make(chan struct{})
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
-		defer close(done)
-		a.keepLedger(ctx)
-	}()
-	a.onClose(func() error {
-		cancel()
-		<-done
-		return nil
-	})
-	return nil
-}
-
-func (a *Appliance) keepLedger(ctx context.Context) {
-	wait := time.Second
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(wait):
-		}
-		if !a.store.Stats().Failed {
-			wait = time.Second
-			continue
-		}
-		if err := a.store.Reopen(); err != nil {
-			wait = min(2*wait, 30*time.Second)
-			a.log.Error("cannot reopen the ledger, no new work is admitted", "error", err, "next_try", wait)
-			continue
-		}
-		a.log.Warn("the ledger was reopened after a failed commit")
-	}
 }
 
 // Reload takes the configuration file anew. A file with a fault changes

@@ -234,6 +234,50 @@ func TestFilesReload(t *testing.T) {
 	}
 }
 
+// In mode files the given certificate answers for its own names and to the
+// outside; tools on this machine still reach the server by the local authority.
+func TestFilesMode(t *testing.T) {
+	other := open(t, func() Options { // another authority plays the site's own
+		o := options(newMemory())
+		o.TLS.Names = []string{"hearth.example"}
+		return o
+	}())
+	c, err := other.local.GetCertificate(&tls.ClientHelloInfo{ServerName: "localhost"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	o := options(newMemory())
+	o.TLS.Mode, o.TLS.Certificate, o.TLS.Key = config.TLSFiles, filepath.Join(dir, "c.pem"), filepath.Join(dir, "k.pem")
+	if _, err := Open(context.Background(), o); err == nil {
+		t.Fatal("absent files were accepted")
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	os.WriteFile(o.TLS.Certificate, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Certificate[0]}), 0o600)
+	os.WriteFile(o.TLS.Key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600)
+	m := open(t, o)
+	got := func(name string) string {
+		c, err := m.GetCertificate(&tls.ClientHelloInfo{ServerName: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Leaf.Issuer.CommonName
+	}
+	if got("hearth.example") != other.authority.root.Subject.CommonName {
+		t.Error("the given certificate does not answer for its name")
+	}
+	port := serve(t, other, "127.0.0.1:0")
+	if _, err := dial(t, other, "localhost", port, tls.VersionTLS13); err != nil {
+		t.Error(err)
+	}
+	if st := m.Status(); len(st) != 2 || st[1].Source != config.TLSFiles {
+		t.Errorf("status: %+v", st)
+	}
+}
+
 func TestStorageFolders(t *testing.T) {
 	ctx := context.Background()
 	s := newStorage(newMemory())
