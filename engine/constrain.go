@@ -92,8 +92,8 @@ func (e *Engine) callExpr(r *infer.Request, p *prepared) (expr grammar.Expr, ok 
 		return whole, true, nil
 	}
 	// Free text, but a call that is begun must be a call of a tool.
-	trigger := env.Begin + env.CallOpen
-	if strings.TrimSpace(trigger) == "" || strings.HasPrefix(trigger, "{") {
+	opening := env.Begin + env.CallOpen
+	if strings.TrimSpace(opening) == "" || strings.HasPrefix(opening, "{") {
 		return expr, false, infer.Unsupported("tools", "strict tools need a tool_choice on this model, whose calls have no marker")
 	}
 	rest := make([]grammar.Expr, len(tools))
@@ -102,7 +102,16 @@ func (e *Engine) callExpr(r *infer.Request, p *prepared) (expr grammar.Expr, ok 
 	}
 	then := grammar.Sequence(grammar.Alternatives(rest...),
 		grammar.Repeat(grammar.Sequence(e.literal(env.Separator), call), 0, most-1), e.literal(env.End))
-	return grammar.Triggered(0, most, grammar.Trigger{Text: trigger, Then: then}), true, nil
+	return grammar.Triggered(0, most, e.trigger(opening, then)), true, nil
+}
+
+// trigger switches from free text to then where opening is written; an opening
+// that begins with a control token is that token.
+func (e *Engine) trigger(opening string, then grammar.Expr) grammar.Trigger {
+	if at, name, id := e.firstControl(opening); name != "" && at == 0 {
+		return grammar.TokenTrigger(id, grammar.Sequence(e.literal(opening[len(name):]), then))
+	}
+	return grammar.Trigger{Text: opening, Then: then}
 }
 
 func (e *Engine) callAfterOpen(env output.Envelope, i int, t *infer.Tool) grammar.Expr {
@@ -124,6 +133,9 @@ func toolSchema(i int, t *infer.Tool) grammar.Expr {
 		Param:      fmt.Sprintf("tools[%d].function.parameters", i),
 		Subject:    fmt.Sprintf("tool %q", t.Name),
 		NeedObject: true,
+		// Without strict a tool's schema guides the model; what a mask cannot
+		// express must not fail the turn.
+		BestEffort: !t.Strict,
 	})
 }
 

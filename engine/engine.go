@@ -48,7 +48,7 @@ type Options struct {
 	QueueLimit    int   // requests queued or running; 0: 1024
 	NoPrefixCache bool
 
-	CompileDeadline time.Duration // of a grammar; 0: 1 s
+	CompileDeadline time.Duration // of a grammar; 0: the compiler's own
 	Licence         string        // as recorded when the model was added
 	Digest          string        // of the weights; "" is computed, which reads the file
 	Build           string        // of this program, part of the fingerprint
@@ -84,6 +84,7 @@ type Engine struct {
 	ends  []int32
 	// markers are the control tokens that tool syntax or reasoning spell.
 	markers []marker
+	longest int // bytes of the longest piece
 
 	tools     *output.ToolFormat
 	reasoning output.ReasoningFormat
@@ -159,6 +160,9 @@ func (e *Engine) open(ctx context.Context) (err error) {
 		return fmt.Errorf("chat template: %w", err)
 	}
 	e.ends = endIDs(e.tok, cfg)
+	for _, p := range e.tok.Pieces() {
+		e.longest = max(e.longest, len(p))
+	}
 	e.grams = grammar.NewCompiler(grammar.NewVocab(e.tok.Pieces(), e.tok.IsControl, e.ends),
 		grammar.Options{Deadline: e.opts.CompileDeadline})
 	if err := e.describe(ctx); err != nil {

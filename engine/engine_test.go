@@ -147,6 +147,21 @@ func TestContextLimits(t *testing.T) {
 	}
 }
 
+// A text that cannot fit however it is cut is refused before it is tokenized.
+func TestHopelessPromptCostsNothing(t *testing.T) {
+	e := own(t, nil)
+	r := completion()
+	r.Prompts = []infer.Prompt{{Text: strings.Repeat("a", 20<<20)}}
+	began := time.Now()
+	a := ask(t.Context(), e, r)
+	if codeOf(a.err) != infer.CodeContextLength || !strings.Contains(a.err.Error(), "256") {
+		t.Errorf("20 MiB of text: %v", a.err)
+	}
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("took %v", took)
+	}
+}
+
 func TestWhatCannotFitTheCacheIsRefused(t *testing.T) {
 	path := gguftest.WriteLlama(t, gguftest.Options{Seed: 1, Type: kernels.Q8_0, Context: 256})
 	if _, err := engine.Open(t.Context(), engine.Options{Path: path, KVBytes: 1 << 10, Digest: "x"}); err == nil || !strings.Contains(err.Error(), "kv_memory") {

@@ -105,8 +105,14 @@ func (e *Engine) prepareChat(r *infer.Request, p *prepared) error {
 	if err != nil {
 		return err
 	}
-	ids := e.encode(rendered.Segments)
-	p.prompts = []prompt{{ids: ids}}
+	size := 0
+	for _, seg := range rendered.Segments {
+		size += len(seg.Text)
+	}
+	if err := e.hopeless("messages", size); err != nil {
+		return err
+	}
+	p.prompts = []prompt{{ids: e.encode(rendered.Segments)}}
 	p.openThink = rendered.OpenThink != ""
 	if len(tools) > 0 {
 		p.tools = e.tools
@@ -202,6 +208,9 @@ func (e *Engine) prepareCompletion(r *infer.Request, p *prepared) error {
 // promptIDs gives the ids of a raw prompt. Control tokens written in the text
 // are recognized: a raw prompt is the template itself. param names the field.
 func (e *Engine) promptIDs(param string, in *infer.Prompt) ([]int32, error) {
+	if err := e.hopeless(param, len(in.Text)); err != nil {
+		return nil, err
+	}
 	ids := in.Tokens
 	if ids == nil {
 		ids = e.withPrefix(e.tok.Encode(nil, in.Text, true))
@@ -268,6 +277,21 @@ func (e *Engine) infillByWords(prefix, suffix string) ([]int32, error) {
 		return nil, err
 	}
 	return e.encode(rendered.Segments), nil
+}
+
+// shrink is how many bytes of text a normalizer may make one byte of: three
+// bytes of U+2581 are a space to some.
+const shrink = 3
+
+// hopeless refuses a text that cannot fit however it is cut, before the work of
+// cutting it: no token stands for more bytes than the longest.
+func (e *Engine) hopeless(param string, size int) error {
+	least := size / (shrink * max(e.longest, 1))
+	if least <= e.cfg.ContextLength {
+		return nil
+	}
+	return &infer.Error{Code: infer.CodeContextLength, Param: param, Message: fmt.Sprintf(
+		"this model's maximum context length is %d tokens, but the prompt has at least %d tokens: shorten it", e.cfg.ContextLength, least)}
 }
 
 // size sets how much may be generated after a prompt, or refuses it with the
