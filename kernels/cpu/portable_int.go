@@ -113,16 +113,15 @@ func (ib *intBlock) read(t kernels.DType, s *panelSpec, block []byte) {
 		l := &ib.l
 		s.unpack(block, r, l)
 		ib.d[r], ib.m[r] = kernels.FromF16(l.d), kernels.FromF16(l.m)
+		q, off := ib.q[r][:s.values], int8(s.offset)
 		for j, w := range l.q[:s.values/4] {
-			q := ib.q[r][4*j : 4*j+4]
-			for i := range q {
-				v := uint8(w >> (8 * i))
-				if t == kernels.IQ4_NL {
-					q[i] = kernels.IQ4NLValues[v]
-				} else {
-					q[i] = int8(v) - int8(s.offset)
-				}
+			v := (*[4]int8)(q[4*j:])
+			if t == kernels.IQ4_NL {
+				v[0], v[1] = kernels.IQ4NLValues[w&15], kernels.IQ4NLValues[w>>8&15]
+				v[2], v[3] = kernels.IQ4NLValues[w>>16&15], kernels.IQ4NLValues[w>>24&15]
+				continue
 			}
+			v[0], v[1], v[2], v[3] = int8(w)-off, int8(w>>8)-off, int8(w>>16)-off, int8(w>>24)-off
 		}
 		for i := range s.values / max(s.sub, 16) * min(s.sub, 1) {
 			n := s.sub / 16
@@ -185,9 +184,12 @@ func (ib *intBlock) dot256(hasMin bool, a []byte, acc *[panelRows]float32) {
 }
 
 func dotInt8(q []int8, a []byte) (sum int32) {
-	a = a[:len(q)]
-	for i, v := range q {
-		sum += int32(v) * int32(int8(a[i]))
+	for len(q) >= 8 && len(a) >= 8 {
+		sum += int32(q[0])*int32(int8(a[0])) + int32(q[1])*int32(int8(a[1])) +
+			int32(q[2])*int32(int8(a[2])) + int32(q[3])*int32(int8(a[3])) +
+			int32(q[4])*int32(int8(a[4])) + int32(q[5])*int32(int8(a[5])) +
+			int32(q[6])*int32(int8(a[6])) + int32(q[7])*int32(int8(a[7]))
+		q, a = q[8:], a[8:]
 	}
 	return sum
 }

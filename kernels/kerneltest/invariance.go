@@ -61,31 +61,30 @@ func assign(rng *rand.Rand, seqs []*sequence, kv kernels.KVConfig) {
 // threads or path from call to call). All states and logits must be the same bits.
 func BatchInvariance(t *testing.T, seed uint64, open ...Open) {
 	for i, shape := range smallShapes() {
-		for _, typ := range []kernels.DType{kernels.F32, kernels.F16} {
-			t.Run(fmt.Sprintf("shape%d/kv=%v", i, typ), func(t *testing.T) {
-				rng := rand.New(rand.NewPCG(seed, uint64(i)))
-				p := Model(shape, seed+uint64(i))
-				kv := kernels.KVConfig{Blocks: 40, BlockSize: 16, Type: typ}
-				seqs := newSequences(rng, 4, shape.Vocab)
-				assign(rng, seqs, kv)
-				d := load(t, open[0], p, kv)
-				for _, s := range seqs {
-					for s.done < sequenceLen {
-						stepBatch(t, d, p, []*sequence{s}, []int{1}, rng)
-					}
+		typ := []kernels.DType{kernels.F16, kernels.F32, kernels.BF16}[i%3]
+		t.Run(fmt.Sprintf("shape%d/kv=%v", i, typ), func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, uint64(i)))
+			p := Model(shape, seed+uint64(i))
+			kv := kernels.KVConfig{Blocks: 40, BlockSize: 16 << (i % 2), Type: typ}
+			seqs := newSequences(rng, 4, shape.Vocab)
+			assign(rng, seqs, kv)
+			d := load(t, open[0], p, kv)
+			for _, s := range seqs {
+				for s.done < sequenceLen {
+					stepBatch(t, d, p, []*sequence{s}, []int{1}, rng)
+				}
+			}
+			d.Close()
+			for _, o := range open {
+				d := load(t, o, p, kv)
+				again := clone(seqs)
+				assign(rng, again, kv)
+				for batch(t, d, p, again, rng) {
 				}
 				d.Close()
-				for _, o := range open {
-					d := load(t, o, p, kv)
-					again := clone(seqs)
-					assign(rng, again, kv)
-					for batch(t, d, p, again, rng) {
-					}
-					d.Close()
-					sameSequences(t, seqs, again)
-				}
-			})
-		}
+				sameSequences(t, seqs, again)
+			}
+		})
 	}
 }
 
