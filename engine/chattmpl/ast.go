@@ -50,7 +50,6 @@ type (
 		body *macroStmt // what caller() runs
 	}
 	scopeStmt    struct{ body []stmt } // generation, block
-	exprStmt     struct{ x expr }
 	breakStmt    struct{}
 	continueStmt struct{}
 )

@@ -390,9 +390,8 @@ func (l *loopState) attr(name string) (value, bool) {
 // macro is a template-defined callable. It sees the variables of the place
 // where it was defined as they are when it is called.
 type macro struct {
-	node   *macroStmt
-	scope  *scope
-	caller value // set on the copy that a call block makes
+	node  *macroStmt
+	scope *scope
 }
 
 func (ev *eval) callMacro(m *macro, a args, caller value) value {

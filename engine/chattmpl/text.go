@@ -26,9 +26,6 @@ func (t text) userAt(i int) bool {
 	return t.user != (k%2 == 1)
 }
 
-// anyUser says whether some byte came from the request.
-func (t text) anyUser() bool { return len(t.s) > 0 && (t.user || len(t.flips) > 0) }
-
 // slice is t.s[i:j] with its origins; i and j are byte offsets in range.
 func (t text) slice(i, j int) text {
 	if len(t.flips) == 0 || i == j {

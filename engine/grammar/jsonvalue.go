@@ -146,25 +146,3 @@ func (v *value) number() (r *big.Rat, ok bool) {
 	}
 	return new(big.Rat).SetString(v.text)
 }
-
-// canonical is v as compact JSON in the spelling that grammars write.
-func (v *value) canonical(b *strings.Builder) {
-	switch v.kind {
-	case 's':
-		b.WriteString(jsonQuote(v.text))
-	case '[', '{':
-		b.WriteByte(v.kind)
-		for i, x := range v.items {
-			if i > 0 {
-				b.WriteByte(',')
-			}
-			if v.kind == '{' {
-				b.WriteString(jsonQuote(v.names[i]) + ":")
-			}
-			x.canonical(b)
-		}
-		b.WriteByte(v.kind + 2)
-	default:
-		b.WriteString(v.raw)
-	}
-}

@@ -53,10 +53,6 @@ func fullNorm() *norm {
 		arrs: []*arrSet{{max: -1}}, objs: []*objSet{{max: -1}}}
 }
 
-func (n *norm) empty() bool {
-	return !n.null && !n.yes && !n.no && len(n.nums)+len(n.strs)+len(n.arrs)+len(n.objs) == 0
-}
-
 // normalizer computes normal forms, each once.
 type normalizer struct {
 	d      *schemaDoc

@@ -36,7 +36,6 @@ type reParser struct {
 	s     string
 	at    int
 	depth int
-	nodes int
 	b     *budget
 }
 

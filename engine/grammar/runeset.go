@@ -33,14 +33,6 @@ func newRuneSet(rs []runeRange) runeSet {
 	return out.intersect(allRunes)
 }
 
-func runesOf(s string) runeSet {
-	var rs []runeRange
-	for _, r := range s {
-		rs = append(rs, runeRange{r, r})
-	}
-	return newRuneSet(rs)
-}
-
 func (s runeSet) intersect(t runeSet) runeSet {
 	var out runeSet
 	for i, j := 0, 0; i < len(s) && j < len(t); {
@@ -76,8 +68,6 @@ func (s runeSet) negate() runeSet {
 func (s runeSet) union(t runeSet) runeSet {
 	return newRuneSet(append(append([]runeRange(nil), s...), t...))
 }
-
-func (s runeSet) minus(t runeSet) runeSet { return s.intersect(t.negate()) }
 
 func (s runeSet) has(r rune) bool {
 	i := sort.Search(len(s), func(i int) bool { return s[i].hi >= r })

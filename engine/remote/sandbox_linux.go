@@ -25,8 +25,8 @@ func Sandbox(o SandboxOptions) (SandboxReport, error) {
 	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
 		return r, fmt.Errorf("cannot forbid core files: %w", err)
 	}
-	time.Now().Zone()      // the zone's file is read at its first use
-	runtime.LockOSThread() // seccomp hands this thread's state to the others
+	_, _ = time.Now().Zone() // the zone's file is read at its first use
+	runtime.LockOSThread()   // seccomp hands this thread's state to the others
 	defer runtime.UnlockOSThread()
 	if err := noNewPrivileges(); err != nil {
 		r.Landlock, r.Seccomp = err.Error(), err.Error()

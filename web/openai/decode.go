@@ -16,11 +16,10 @@ type decoder struct {
 	r *infer.Request
 	o wire.Options
 
-	model          bool
-	maxTokens      int // -1: not given
-	maxCompletion  int
-	topLogprobs    int
-	temperatureSet bool
+	model         bool
+	maxTokens     int // -1: not given
+	maxCompletion int
+	topLogprobs   int
 
 	formats []string // the fields that set a constraint
 	choice  *jsonread.Value
@@ -29,7 +28,6 @@ type decoder struct {
 	effort  *jsonread.Value
 	legacyT bool // functions given
 	tools   bool // tools given
-	allowed []string
 }
 
 func newDecoder(kind infer.Kind) *decoder {
