@@ -95,7 +95,7 @@ func (a *Appliance) Announce(ctx context.Context, w io.Writer) error {
 
 Try it:
 
-  curl --cacert %s %s/v1/chat/completions \
+  curl --cacert %s -sN %s/v1/chat/completions \
     -H 'Authorization: Bearer %s' \
     -H 'Content-Type: application/json' \
     -d '{"model": "%s", "stream": true, "messages": [{"role": "user", "content": "What is Hearth?"}]}'
