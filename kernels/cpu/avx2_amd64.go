@@ -140,9 +140,6 @@ func matQ6_Kx4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, c
 func expandQ4_0(dst *byte, w *byte, blocks int)
 
 //go:noescape
-func floatsQ4_0(dst *float32, w *byte, blocks int)
-
-//go:noescape
 func tileQ4_0x2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
 
 //go:noescape
@@ -150,9 +147,6 @@ func tileQ4_0x3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, 
 
 //go:noescape
 func expandQ4_1(dst *byte, w *byte, blocks int)
-
-//go:noescape
-func floatsQ4_1(dst *float32, w *byte, blocks int)
 
 //go:noescape
 func tileQ4_1x2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
@@ -164,9 +158,6 @@ func tileQ4_1x3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, 
 func expandQ5_0(dst *byte, w *byte, blocks int)
 
 //go:noescape
-func floatsQ5_0(dst *float32, w *byte, blocks int)
-
-//go:noescape
 func tileQ5_0x2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
 
 //go:noescape
@@ -174,9 +165,6 @@ func tileQ5_0x3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, 
 
 //go:noescape
 func expandQ5_1(dst *byte, w *byte, blocks int)
-
-//go:noescape
-func floatsQ5_1(dst *float32, w *byte, blocks int)
 
 //go:noescape
 func tileQ5_1x2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
@@ -188,9 +176,6 @@ func tileQ5_1x3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, 
 func expandQ8_0(dst *byte, w *byte, blocks int)
 
 //go:noescape
-func floatsQ8_0(dst *float32, w *byte, blocks int)
-
-//go:noescape
 func tileQ8_0x2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
 
 //go:noescape
@@ -198,9 +183,6 @@ func tileQ8_0x3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, 
 
 //go:noescape
 func expandIQ4_NL(dst *byte, w *byte, blocks int)
-
-//go:noescape
-func floatsIQ4_NL(dst *float32, w *byte, blocks int)
 
 //go:noescape
 func tileIQ4_NLx2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
@@ -212,9 +194,6 @@ func tileIQ4_NLx3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int
 func expandQ2_K(dst *byte, w *byte, blocks int)
 
 //go:noescape
-func floatsQ2_K(dst *float32, w *byte, blocks int)
-
-//go:noescape
 func tileQ2_Kx2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
 
 //go:noescape
@@ -222,9 +201,6 @@ func tileQ2_Kx3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, 
 
 //go:noescape
 func expandQ3_K(dst *byte, w *byte, blocks int)
-
-//go:noescape
-func floatsQ3_K(dst *float32, w *byte, blocks int)
 
 //go:noescape
 func tileQ3_Kx2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
@@ -236,9 +212,6 @@ func tileQ3_Kx3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, 
 func expandQ4_K(dst *byte, w *byte, blocks int)
 
 //go:noescape
-func floatsQ4_K(dst *float32, w *byte, blocks int)
-
-//go:noescape
 func tileQ4_Kx2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
 
 //go:noescape
@@ -246,9 +219,6 @@ func tileQ4_Kx3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, 
 
 //go:noescape
 func expandQ5_K(dst *byte, w *byte, blocks int)
-
-//go:noescape
-func floatsQ5_K(dst *float32, w *byte, blocks int)
 
 //go:noescape
 func tileQ5_Kx2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
@@ -260,13 +230,43 @@ func tileQ5_Kx3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, 
 func expandQ6_K(dst *byte, w *byte, blocks int)
 
 //go:noescape
-func floatsQ6_K(dst *float32, w *byte, blocks int)
-
-//go:noescape
 func tileQ6_Kx2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
 
 //go:noescape
 func tileQ6_Kx3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+
+//go:noescape
+func floatsQ4_0(dst *float32, w *byte, blocks int)
+
+//go:noescape
+func floatsQ4_1(dst *float32, w *byte, blocks int)
+
+//go:noescape
+func floatsQ5_0(dst *float32, w *byte, blocks int)
+
+//go:noescape
+func floatsQ5_1(dst *float32, w *byte, blocks int)
+
+//go:noescape
+func floatsQ8_0(dst *float32, w *byte, blocks int)
+
+//go:noescape
+func floatsIQ4_NL(dst *float32, w *byte, blocks int)
+
+//go:noescape
+func floatsQ2_K(dst *float32, w *byte, blocks int)
+
+//go:noescape
+func floatsQ3_K(dst *float32, w *byte, blocks int)
+
+//go:noescape
+func floatsQ4_K(dst *float32, w *byte, blocks int)
+
+//go:noescape
+func floatsQ5_K(dst *float32, w *byte, blocks int)
+
+//go:noescape
+func floatsQ6_K(dst *float32, w *byte, blocks int)
 
 //go:noescape
 func fmatF32x1(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int)

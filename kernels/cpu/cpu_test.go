@@ -100,6 +100,26 @@ func TestPanelFloats(t *testing.T) {
 	}
 }
 
+// What a set must show before it is used, every other set shows here too.
+func TestSetsAgree(t *testing.T) {
+	for _, path := range Paths() {
+		ks, _ := choose(path)
+		if !agree(ks, &portable) {
+			t.Errorf("%s does not agree with the portable kernels", path)
+		}
+	}
+	broken := portable
+	broken.mat = func(t kernels.DType, cols int, dst *float32, ldd int, w, act *byte, lda, blocks, count int) {
+		portable.mat(t, cols, dst, ldd, w, act, lda, blocks, count)
+		if t == kernels.Q6_K {
+			*dst += 1
+		}
+	}
+	if agree(&broken, &portable) {
+		t.Error("a wrong kernel goes unnoticed")
+	}
+}
+
 func TestCopyBlocks(t *testing.T) { kerneltest.CopiedBlocks(t, open(Options{Threads: 2})) }
 
 // A step in steady state does not allocate.

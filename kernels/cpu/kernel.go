@@ -10,10 +10,11 @@ import (
 // maxCols is the most activation rows that one kernel call takes.
 const maxCols = 4
 
-// tileCols is the most columns of a tile; from tileRows rows on, expanding pays.
+// maxTileCols is the most columns of any set's tiles; from tileRows rows on,
+// expanding pays.
 const (
-	tileCols = 3
-	tileRows = 12
+	maxTileCols = 6
+	tileRows    = 12
 )
 
 // Quantized activations. A row is a sequence of blocks:
@@ -45,9 +46,11 @@ type kernelSet struct {
 
 	// For many rows, expand turns panels into plain bytes once (expandedBytes for
 	// each block), and tile multiplies two expanded panels, stride bytes apart, by
-	// 2…tileCols columns: the same sums as mat. Both may be nil.
-	expand func(t kernels.DType, dst, w *byte, blocks int)
-	tile   func(t kernels.DType, cols int, dst *float32, ldd int, x *byte, stride int, act *byte, lda, blocks int)
+	// up to tileCols columns, at least half as many: the same sums as mat. Both may
+	// be nil.
+	tileCols int
+	expand   func(t kernels.DType, dst, w *byte, blocks int)
+	tile     func(t kernels.DType, cols int, dst *float32, ldd int, x *byte, stride int, act *byte, lda, blocks int)
 
 	// floats dequantizes panels: eight rows of column 0, then of column 1, …
 	floats func(t kernels.DType, dst *float32, w *byte, blocks int)

@@ -3,6 +3,7 @@
 package cpu
 
 import (
+	"sync"
 	"unsafe"
 
 	"golang.org/x/sys/cpu"
@@ -11,51 +12,76 @@ import (
 )
 
 // sets lists what this processor can run, best first.
-func sets() []*kernelSet {
-	if cpu.X86.HasAVX2 && cpu.X86.HasFMA && cpu.X86.HasF16C {
-		return []*kernelSet{&avx2, &portable}
+var sets = sync.OnceValue(func() []*kernelSet {
+	var all []*kernelSet
+	x := &cpu.X86
+	if x.HasAVX2 && x.HasFMA && x.HasF16C {
+		// The AVX-512 kernels must also show, once in each process, that they agree
+		// with the portable ones here.
+		if x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL && x.HasAVX512VNNI && agree(&vnni, &portable) {
+			all = append(all, &vnni)
+		}
+		all = append(all, emulated()...)
+		all = append(all, &avx2)
 	}
-	return []*kernelSet{&portable}
+	return append(all, &portable)
+})
+
+// intFuncs are the kernels for quantized matrices of one type.
+type intFuncs struct {
+	mat    [maxCols + 1]matFunc // by columns
+	expand func(dst, w *byte, blocks int)
+	tile   [maxTileCols + 1]tileFunc // by columns, for two expanded panels
 }
 
-// avx2 is the set in avx2_amd64.s.
-var avx2 = kernelSet{
-	name:        "avx2",
-	quantize32:  func(dst []byte, x []float32) { quantize32AVX2(&dst[0], &x[0], len(x)/32) },
-	quantize256: func(dst []byte, x []float32) { quantize256AVX2(&dst[0], &x[0], len(x)/256) },
-	mat: func(t kernels.DType, cols int, dst *float32, ldd int, w, act *byte, lda, blocks, count int) {
-		avx2Mat[t][cols](dst, ldd, w, act, lda, blocks, count)
-	},
-	expand: func(t kernels.DType, dst, w *byte, blocks int) { avx2Tile[t].expand(dst, w, blocks) },
-	floats: func(t kernels.DType, dst *float32, w *byte, blocks int) { avx2Tile[t].floats(dst, w, blocks) },
-	tile: func(t kernels.DType, cols int, dst *float32, ldd int, x *byte, stride int, act *byte, lda, blocks int) {
-		avx2Tile[t].tile[cols](dst, ldd, x, stride, act, lda, blocks)
-	},
-	fmat: func(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count int) {
-		avx2Fmat[t][cols](dst, ldd, w, stride, x, ldx, k, count)
-	},
-	fmatAcc: func(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count int, alpha *float32) {
-		avx2FmatAcc[t][cols](dst, ldd, w, stride, x, ldx, k, count, alpha)
-	},
-	softmax: func(s *float32, vecs, lo, hi int, scale float32, st *softState) float32 {
-		return softmaxAVX2(s, vecs, lo, hi, scale, (*float32)(unsafe.Pointer(st)))
-	},
-	half: avx2Half,
-	peakInts: func(rounds int) int {
-		peakIntsAVX2(rounds)
-		return rounds * 12 * 64
-	},
-	read: func(b []byte) {
-		if n := len(b) / 256; n > 0 {
-			readBytesAVX2(&b[0], n)
-		}
-	},
-	sumSquares: avx2SumSquares,
-	scaleMul:   avx2ScaleMul,
-	add:        avx2Add,
-	siluMul:    avx2SiluMul,
-	geluMul:    avx2GeluMul,
+// withInts is a set whose integer kernels are given and the rest AVX2.
+func withInts(name string, tileCols int, ints []intFuncs) kernelSet {
+	return kernelSet{
+		name:        name,
+		quantize32:  func(dst []byte, x []float32) { quantize32AVX2(&dst[0], &x[0], len(x)/32) },
+		quantize256: func(dst []byte, x []float32) { quantize256AVX2(&dst[0], &x[0], len(x)/256) },
+		mat: func(t kernels.DType, cols int, dst *float32, ldd int, w, act *byte, lda, blocks, count int) {
+			ints[t].mat[cols](dst, ldd, w, act, lda, blocks, count)
+		},
+		tileCols: tileCols,
+		expand:   func(t kernels.DType, dst, w *byte, blocks int) { ints[t].expand(dst, w, blocks) },
+		tile: func(t kernels.DType, cols int, dst *float32, ldd int, x *byte, stride int, act *byte, lda, blocks int) {
+			ints[t].tile[cols](dst, ldd, x, stride, act, lda, blocks)
+		},
+		floats: func(t kernels.DType, dst *float32, w *byte, blocks int) { avx2Floats[t](dst, w, blocks) },
+		fmat: func(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count int) {
+			avx2Fmat[t][cols](dst, ldd, w, stride, x, ldx, k, count)
+		},
+		fmatAcc: func(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count int, alpha *float32) {
+			avx2FmatAcc[t][cols](dst, ldd, w, stride, x, ldx, k, count, alpha)
+		},
+		softmax: func(s *float32, vecs, lo, hi int, scale float32, st *softState) float32 {
+			return softmaxAVX2(s, vecs, lo, hi, scale, (*float32)(unsafe.Pointer(st)))
+		},
+		half: avx2Half,
+		peakInts: func(rounds int) int {
+			peakIntsAVX2(rounds)
+			return rounds * 12 * 64
+		},
+		read: func(b []byte) {
+			if n := len(b) / 256; n > 0 {
+				readBytesAVX2(&b[0], n)
+			}
+		},
+		sumSquares: avx2SumSquares,
+		scaleMul:   avx2ScaleMul,
+		add:        avx2Add,
+		siluMul:    avx2SiluMul,
+		geluMul:    avx2GeluMul,
+	}
 }
+
+// avx2 is the set in avx2_amd64.s; vnni has the integer kernels of
+// vnni_amd64.s, which use the VPDPBUSD of AVX-512 on 256 bits.
+var (
+	avx2 = withInts("avx2", 3, avx2Ints)
+	vnni = withInts("avx512-vnni", maxTileCols, vnniInts)
+)
 
 type (
 	matFunc     func(dst *float32, ldd int, w, act *byte, lda, blocks, count int)
@@ -64,41 +90,68 @@ type (
 	fmatAccFunc func(dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count int, alpha *float32)
 )
 
-// tileFuncs are the kernels of one type that unpack panels, and those that
-// multiply expanded ones.
-type tileFuncs struct {
-	expand func(dst, w *byte, blocks int)
-	floats func(dst *float32, w *byte, blocks int)
-	tile   [tileCols + 1]tileFunc // by columns
-}
-
-// By type and number of columns.
+// By type and, for most, number of columns.
 var (
-	avx2Mat = [...][maxCols + 1]matFunc{
-		kernels.Q4_0:   {1: matQ4_0x1, 2: matQ4_0x2, 3: matQ4_0x3, 4: matQ4_0x4},
-		kernels.Q4_1:   {1: matQ4_1x1, 2: matQ4_1x2, 3: matQ4_1x3, 4: matQ4_1x4},
-		kernels.Q5_0:   {1: matQ5_0x1, 2: matQ5_0x2, 3: matQ5_0x3, 4: matQ5_0x4},
-		kernels.Q5_1:   {1: matQ5_1x1, 2: matQ5_1x2, 3: matQ5_1x3, 4: matQ5_1x4},
-		kernels.Q8_0:   {1: matQ8_0x1, 2: matQ8_0x2, 3: matQ8_0x3, 4: matQ8_0x4},
-		kernels.IQ4_NL: {1: matIQ4_NLx1, 2: matIQ4_NLx2, 3: matIQ4_NLx3, 4: matIQ4_NLx4},
-		kernels.Q2_K:   {1: matQ2_Kx1, 2: matQ2_Kx2, 3: matQ2_Kx3, 4: matQ2_Kx4},
-		kernels.Q3_K:   {1: matQ3_Kx1, 2: matQ3_Kx2, 3: matQ3_Kx3, 4: matQ3_Kx4},
-		kernels.Q4_K:   {1: matQ4_Kx1, 2: matQ4_Kx2, 3: matQ4_Kx3, 4: matQ4_Kx4},
-		kernels.Q5_K:   {1: matQ5_Kx1, 2: matQ5_Kx2, 3: matQ5_Kx3, 4: matQ5_Kx4},
-		kernels.Q6_K:   {1: matQ6_Kx1, 2: matQ6_Kx2, 3: matQ6_Kx3, 4: matQ6_Kx4},
+	avx2Ints = []intFuncs{
+		kernels.Q4_0: {mat: [maxCols + 1]matFunc{1: matQ4_0x1, 2: matQ4_0x2, 3: matQ4_0x3, 4: matQ4_0x4},
+			expand: expandQ4_0, tile: [maxTileCols + 1]tileFunc{2: tileQ4_0x2, 3: tileQ4_0x3}},
+		kernels.Q4_1: {mat: [maxCols + 1]matFunc{1: matQ4_1x1, 2: matQ4_1x2, 3: matQ4_1x3, 4: matQ4_1x4},
+			expand: expandQ4_1, tile: [maxTileCols + 1]tileFunc{2: tileQ4_1x2, 3: tileQ4_1x3}},
+		kernels.Q5_0: {mat: [maxCols + 1]matFunc{1: matQ5_0x1, 2: matQ5_0x2, 3: matQ5_0x3, 4: matQ5_0x4},
+			expand: expandQ5_0, tile: [maxTileCols + 1]tileFunc{2: tileQ5_0x2, 3: tileQ5_0x3}},
+		kernels.Q5_1: {mat: [maxCols + 1]matFunc{1: matQ5_1x1, 2: matQ5_1x2, 3: matQ5_1x3, 4: matQ5_1x4},
+			expand: expandQ5_1, tile: [maxTileCols + 1]tileFunc{2: tileQ5_1x2, 3: tileQ5_1x3}},
+		kernels.Q8_0: {mat: [maxCols + 1]matFunc{1: matQ8_0x1, 2: matQ8_0x2, 3: matQ8_0x3, 4: matQ8_0x4},
+			expand: expandQ8_0, tile: [maxTileCols + 1]tileFunc{2: tileQ8_0x2, 3: tileQ8_0x3}},
+		kernels.IQ4_NL: {mat: [maxCols + 1]matFunc{1: matIQ4_NLx1, 2: matIQ4_NLx2, 3: matIQ4_NLx3, 4: matIQ4_NLx4},
+			expand: expandIQ4_NL, tile: [maxTileCols + 1]tileFunc{2: tileIQ4_NLx2, 3: tileIQ4_NLx3}},
+		kernels.Q2_K: {mat: [maxCols + 1]matFunc{1: matQ2_Kx1, 2: matQ2_Kx2, 3: matQ2_Kx3, 4: matQ2_Kx4},
+			expand: expandQ2_K, tile: [maxTileCols + 1]tileFunc{2: tileQ2_Kx2, 3: tileQ2_Kx3}},
+		kernels.Q3_K: {mat: [maxCols + 1]matFunc{1: matQ3_Kx1, 2: matQ3_Kx2, 3: matQ3_Kx3, 4: matQ3_Kx4},
+			expand: expandQ3_K, tile: [maxTileCols + 1]tileFunc{2: tileQ3_Kx2, 3: tileQ3_Kx3}},
+		kernels.Q4_K: {mat: [maxCols + 1]matFunc{1: matQ4_Kx1, 2: matQ4_Kx2, 3: matQ4_Kx3, 4: matQ4_Kx4},
+			expand: expandQ4_K, tile: [maxTileCols + 1]tileFunc{2: tileQ4_Kx2, 3: tileQ4_Kx3}},
+		kernels.Q5_K: {mat: [maxCols + 1]matFunc{1: matQ5_Kx1, 2: matQ5_Kx2, 3: matQ5_Kx3, 4: matQ5_Kx4},
+			expand: expandQ5_K, tile: [maxTileCols + 1]tileFunc{2: tileQ5_Kx2, 3: tileQ5_Kx3}},
+		kernels.Q6_K: {mat: [maxCols + 1]matFunc{1: matQ6_Kx1, 2: matQ6_Kx2, 3: matQ6_Kx3, 4: matQ6_Kx4},
+			expand: expandQ6_K, tile: [maxTileCols + 1]tileFunc{2: tileQ6_Kx2, 3: tileQ6_Kx3}},
 	}
-	avx2Tile = [...]tileFuncs{
-		kernels.Q4_0:   {expandQ4_0, floatsQ4_0, [tileCols + 1]tileFunc{2: tileQ4_0x2, 3: tileQ4_0x3}},
-		kernels.Q4_1:   {expandQ4_1, floatsQ4_1, [tileCols + 1]tileFunc{2: tileQ4_1x2, 3: tileQ4_1x3}},
-		kernels.Q5_0:   {expandQ5_0, floatsQ5_0, [tileCols + 1]tileFunc{2: tileQ5_0x2, 3: tileQ5_0x3}},
-		kernels.Q5_1:   {expandQ5_1, floatsQ5_1, [tileCols + 1]tileFunc{2: tileQ5_1x2, 3: tileQ5_1x3}},
-		kernels.Q8_0:   {expandQ8_0, floatsQ8_0, [tileCols + 1]tileFunc{2: tileQ8_0x2, 3: tileQ8_0x3}},
-		kernels.IQ4_NL: {expandIQ4_NL, floatsIQ4_NL, [tileCols + 1]tileFunc{2: tileIQ4_NLx2, 3: tileIQ4_NLx3}},
-		kernels.Q2_K:   {expandQ2_K, floatsQ2_K, [tileCols + 1]tileFunc{2: tileQ2_Kx2, 3: tileQ2_Kx3}},
-		kernels.Q3_K:   {expandQ3_K, floatsQ3_K, [tileCols + 1]tileFunc{2: tileQ3_Kx2, 3: tileQ3_Kx3}},
-		kernels.Q4_K:   {expandQ4_K, floatsQ4_K, [tileCols + 1]tileFunc{2: tileQ4_Kx2, 3: tileQ4_Kx3}},
-		kernels.Q5_K:   {expandQ5_K, floatsQ5_K, [tileCols + 1]tileFunc{2: tileQ5_Kx2, 3: tileQ5_Kx3}},
-		kernels.Q6_K:   {expandQ6_K, floatsQ6_K, [tileCols + 1]tileFunc{2: tileQ6_Kx2, 3: tileQ6_Kx3}},
+	vnniInts = []intFuncs{
+		kernels.Q4_0: {mat: [maxCols + 1]matFunc{1: vnnimatQ4_0x1, 2: vnnimatQ4_0x2, 3: vnnimatQ4_0x3, 4: vnnimatQ4_0x4},
+			expand: vnniexpandQ4_0, tile: [maxTileCols + 1]tileFunc{4: vnnitileQ4_0x4, 5: vnnitileQ4_0x5, 6: vnnitileQ4_0x6}},
+		kernels.Q4_1: {mat: [maxCols + 1]matFunc{1: vnnimatQ4_1x1, 2: vnnimatQ4_1x2, 3: vnnimatQ4_1x3, 4: vnnimatQ4_1x4},
+			expand: vnniexpandQ4_1, tile: [maxTileCols + 1]tileFunc{4: vnnitileQ4_1x4, 5: vnnitileQ4_1x5, 6: vnnitileQ4_1x6}},
+		kernels.Q5_0: {mat: [maxCols + 1]matFunc{1: vnnimatQ5_0x1, 2: vnnimatQ5_0x2, 3: vnnimatQ5_0x3, 4: vnnimatQ5_0x4},
+			expand: vnniexpandQ5_0, tile: [maxTileCols + 1]tileFunc{4: vnnitileQ5_0x4, 5: vnnitileQ5_0x5, 6: vnnitileQ5_0x6}},
+		kernels.Q5_1: {mat: [maxCols + 1]matFunc{1: vnnimatQ5_1x1, 2: vnnimatQ5_1x2, 3: vnnimatQ5_1x3, 4: vnnimatQ5_1x4},
+			expand: vnniexpandQ5_1, tile: [maxTileCols + 1]tileFunc{4: vnnitileQ5_1x4, 5: vnnitileQ5_1x5, 6: vnnitileQ5_1x6}},
+		kernels.Q8_0: {mat: [maxCols + 1]matFunc{1: vnnimatQ8_0x1, 2: vnnimatQ8_0x2, 3: vnnimatQ8_0x3, 4: vnnimatQ8_0x4},
+			expand: vnniexpandQ8_0, tile: [maxTileCols + 1]tileFunc{4: vnnitileQ8_0x4, 5: vnnitileQ8_0x5, 6: vnnitileQ8_0x6}},
+		kernels.IQ4_NL: {mat: [maxCols + 1]matFunc{1: vnnimatIQ4_NLx1, 2: vnnimatIQ4_NLx2, 3: vnnimatIQ4_NLx3, 4: vnnimatIQ4_NLx4},
+			expand: vnniexpandIQ4_NL, tile: [maxTileCols + 1]tileFunc{4: vnnitileIQ4_NLx4, 5: vnnitileIQ4_NLx5, 6: vnnitileIQ4_NLx6}},
+		kernels.Q2_K: {mat: [maxCols + 1]matFunc{1: vnnimatQ2_Kx1, 2: vnnimatQ2_Kx2, 3: vnnimatQ2_Kx3, 4: vnnimatQ2_Kx4},
+			expand: vnniexpandQ2_K, tile: [maxTileCols + 1]tileFunc{4: vnnitileQ2_Kx4, 5: vnnitileQ2_Kx5, 6: vnnitileQ2_Kx6}},
+		kernels.Q3_K: {mat: [maxCols + 1]matFunc{1: vnnimatQ3_Kx1, 2: vnnimatQ3_Kx2, 3: vnnimatQ3_Kx3, 4: vnnimatQ3_Kx4},
+			expand: vnniexpandQ3_K, tile: [maxTileCols + 1]tileFunc{4: vnnitileQ3_Kx4, 5: vnnitileQ3_Kx5, 6: vnnitileQ3_Kx6}},
+		kernels.Q4_K: {mat: [maxCols + 1]matFunc{1: vnnimatQ4_Kx1, 2: vnnimatQ4_Kx2, 3: vnnimatQ4_Kx3, 4: vnnimatQ4_Kx4},
+			expand: vnniexpandQ4_K, tile: [maxTileCols + 1]tileFunc{4: vnnitileQ4_Kx4, 5: vnnitileQ4_Kx5, 6: vnnitileQ4_Kx6}},
+		kernels.Q5_K: {mat: [maxCols + 1]matFunc{1: vnnimatQ5_Kx1, 2: vnnimatQ5_Kx2, 3: vnnimatQ5_Kx3, 4: vnnimatQ5_Kx4},
+			expand: vnniexpandQ5_K, tile: [maxTileCols + 1]tileFunc{4: vnnitileQ5_Kx4, 5: vnnitileQ5_Kx5, 6: vnnitileQ5_Kx6}},
+		kernels.Q6_K: {mat: [maxCols + 1]matFunc{1: vnnimatQ6_Kx1, 2: vnnimatQ6_Kx2, 3: vnnimatQ6_Kx3, 4: vnnimatQ6_Kx4},
+			expand: vnniexpandQ6_K, tile: [maxTileCols + 1]tileFunc{4: vnnitileQ6_Kx4, 5: vnnitileQ6_Kx5, 6: vnnitileQ6_Kx6}},
+	}
+	avx2Floats = [...]func(dst *float32, w *byte, blocks int){
+		kernels.Q4_0:   floatsQ4_0,
+		kernels.Q4_1:   floatsQ4_1,
+		kernels.Q5_0:   floatsQ5_0,
+		kernels.Q5_1:   floatsQ5_1,
+		kernels.Q8_0:   floatsQ8_0,
+		kernels.IQ4_NL: floatsIQ4_NL,
+		kernels.Q2_K:   floatsQ2_K,
+		kernels.Q3_K:   floatsQ3_K,
+		kernels.Q4_K:   floatsQ4_K,
+		kernels.Q5_K:   floatsQ5_K,
+		kernels.Q6_K:   floatsQ6_K,
 	}
 	avx2Fmat = [...][maxCols + 1]fmatFunc{
 		kernels.F32:  {1: fmatF32x1, 2: fmatF32x2, 3: fmatF32x3, 4: fmatF32x4},

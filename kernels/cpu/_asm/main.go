@@ -6,6 +6,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
@@ -13,8 +14,37 @@ import (
 )
 
 func main() {
-	ConstraintExpr("amd64,!purego")
+	switch os.Getenv("ISA") {
+	case "vnni":
+		ConstraintExpr("amd64,!purego")
+		vnni, prefix, tileCols, tileFrom = true, "vnni", 6, 4
+		integers()
+	case "vnniemu":
+		ConstraintExpr("amd64,!purego,vnniemu")
+		vnni, emulated, prefix, tileCols, tileFrom = true, true, "emu", 2, 1
+		integers()
+	default:
+		ConstraintExpr("amd64,!purego")
+		integers()
+		others()
+	}
+	Generate()
+}
+
+// Which instructions the integer kernels use. With vnni, VPDPBUSD of AVX-512
+// (256-bit forms) and up to 32 registers; emulated is that with AVX2
+// instructions in its place, so that the rest can be tested without AVX-512.
+var (
+	vnni, emulated bool
+	prefix         string // of function names
+	tileCols       = 3
+	tileFrom       = 2 // the narrowest tile
+)
+
+// integers generates the kernels for quantized matrices.
+func integers() {
 	for _, s := range specs {
+		s = s.forISA()
 		for cols := 1; cols <= maxCols; cols++ {
 			if s.values == 32 {
 				mat32(s, cols)
@@ -24,11 +54,18 @@ func main() {
 		}
 	}
 	for _, s := range specs {
+		s = s.forISA()
 		expand(s)
-		floats(s)
-		for cols := 2; cols <= tileCols; cols++ {
+		for cols := tileFrom; cols <= tileCols; cols++ {
 			tileMat(s, cols)
 		}
+	}
+}
+
+// others generates everything else.
+func others() {
+	for _, s := range specs {
+		floats(s)
 	}
 	for _, t := range floatTypes {
 		for cols := 1; cols <= maxCols; cols++ {
@@ -48,12 +85,10 @@ func main() {
 	peakInts()
 	readBytes()
 	pause()
-	Generate()
 }
 
 const (
 	maxCols   = 4
-	tileCols  = 3
 	panelRows = 8
 )
 
@@ -67,6 +102,7 @@ type spec struct {
 	nibble    bool
 	offset    int // a power of two
 	signed    bool
+	biased    bool // signed levels plus 128
 	table     bool // low bits index IQ4_NL's levels
 	signedSc  bool
 }
@@ -83,6 +119,14 @@ var specs = []spec{
 	{name: "Q4_K", values: 256, low: 4, min: true, sub: 32},
 	{name: "Q5_K", values: 256, low: 4, high: 1, min: true, sub: 32},
 	{name: "Q6_K", values: 256, low: 4, high: 2, sub: 16, offset: 32, signedSc: true},
+}
+
+// forISA makes signed levels unsigned where the instruction takes those.
+func (s spec) forISA() spec {
+	if vnni && s.signed {
+		s.signed, s.biased, s.offset = false, true, 128
+	}
+	return s
 }
 
 func (s spec) scAt() int {
@@ -182,6 +226,8 @@ func (c columns) at(col, disp int) Mem {
 		return Mem{Base: c.base, Disp: disp}
 	case 3:
 		return Mem{Base: c.third, Disp: disp}
+	case 4, 5:
+		return Mem{Base: c.third, Index: c.ld, Scale: uint8(col - 3), Disp: disp}
 	}
 	return Mem{Base: c.base, Index: c.ld, Scale: uint8(col), Disp: disp}
 }

@@ -35,7 +35,7 @@ func (s spec) lowMask() reg.VecVirtual {
 		return nil
 	}
 	m := YMM()
-	VMOVDQU(s.lowMaskMem(), m)
+	load(s.lowMaskMem(), m)
 	return m
 }
 
@@ -47,12 +47,15 @@ func (r *reader) quad(j int, dst reg.VecVirtual) {
 	vec, shift := quadAt(s.low, j)
 	low := Mem{Base: r.w, Disp: r.disp + s.highBytes() + 32*vec}
 	if s.low == 8 {
-		VMOVDQU(low, dst)
+		load(low, dst)
+		if s.biased {
+			xor(bytes32("bias", 128), dst, dst)
+		}
 		return
 	}
 	if vec != r.rawVec {
 		r.raw, r.rawVec = YMM(), vec
-		VMOVDQU(low, r.raw)
+		load(low, r.raw)
 	}
 	src := r.raw
 	if shift > 0 {
@@ -60,13 +63,17 @@ func (r *reader) quad(j int, dst reg.VecVirtual) {
 		src = dst
 	}
 	if r.mask != nil {
-		VPAND(r.mask, src, dst)
+		and(r.mask, src, dst)
 	} else {
-		VPAND(s.lowMaskMem(), src, dst)
+		and(s.lowMaskMem(), src, dst)
 	}
 	if s.table {
 		t := YMM()
-		VMOVDQU(bytes32("iq4nl", 129, 152, 173, 191, 207, 221, 234, 246, 1, 13, 25, 38, 53, 69, 89, 113), t)
+		levels := bytes32("iq4nl", 129, 152, 173, 191, 207, 221, 234, 246, 1, 13, 25, 38, 53, 69, 89, 113)
+		if s.biased {
+			levels = bytes32("iq4nlBiased", 1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241)
+		}
+		load(levels, t)
 		VPSHUFB(dst, t, dst)
 	}
 	if s.high == 0 {
@@ -75,7 +82,7 @@ func (r *reader) quad(j int, dst reg.VecVirtual) {
 	vec, shift = quadAt(s.high, j)
 	if vec != r.highVec {
 		r.high, r.highVec = YMM(), vec
-		VMOVDQU(Mem{Base: r.w, Disp: r.disp + 32*vec}, r.high)
+		load(Mem{Base: r.w, Disp: r.disp + 32*vec}, r.high)
 	}
 	h, from := YMM(), r.high
 	switch {
@@ -86,8 +93,8 @@ func (r *reader) quad(j int, dst reg.VecVirtual) {
 		VPSRLW(Imm(uint64(shift-s.low)), from, h)
 		from = h
 	}
-	VPAND(bytes32(label("high%d_%d", s.low, s.high), byte((1<<s.high-1)<<s.low)), from, h)
-	VPOR(h, dst, dst)
+	and(bytes32(label("high%d_%d", s.low, s.high), byte((1<<s.high-1)<<s.low)), from, h)
+	or(h, dst, dst)
 }
 
 // order lists quads [from, to) so that those in one vector follow each other.
@@ -105,6 +112,10 @@ func (s spec) order(from, to int) (js []int) {
 // pointers are at the group's bytes) and folds the sums of pairs, times factor
 // (two int16 a lane), into sums; the first time it sets them if fresh.
 func (s spec) dotQuads(r *reader, from, to int, a columns, cols int, factor Op, sums []reg.VecVirtual, fresh bool) {
+	if vnni {
+		s.dotQuadsVNNI(r, from, to, a, cols, factor, sums, fresh)
+		return
+	}
 	acc := ymms(cols)
 	for i, j := range s.order(from, to) {
 		q := YMM()
@@ -148,7 +159,7 @@ func (s spec) dotQuads(r *reader, from, to int, a columns, cols int, factor Op, 
 
 // matParams loads the parameters that all integer kernels share.
 func matParams(name string, cols int) (dst, ldd, w, act, lda, blocks, count reg.GPVirtual) {
-	TEXT(label("mat%sx%d", name, cols), NOSPLIT, "func(dst *float32, ldd int, w, act *byte, lda, blocks, count int)")
+	TEXT(label("%smat%sx%d", prefix, name, cols), NOSPLIT, "func(dst *float32, ldd int, w, act *byte, lda, blocks, count int)")
 	Pragma("noescape")
 	get := func(n string) reg.GPVirtual { r := GP64(); Load(Param(n), r); return r }
 	return get("dst"), get("ldd"), get("w"), get("act"), get("lda"), get("blocks"), get("count")
@@ -160,13 +171,13 @@ func mat32(s spec, cols int) {
 	dst, ldd, w, act, lda, blocks, count := matParams(s.name, cols)
 	base, left := GP64(), GP64()
 	var mask reg.VecVirtual
-	if cols < maxCols || s.high == 0 { // else registers run out
+	if cols < maxCols || s.high == 0 || vnni && !emulated { // else registers run out
 		mask = s.lowMask()
 	}
 	Label("panel")
 	acc := ymms(cols)
 	for _, v := range acc {
-		VXORPS(v, v, v)
+		zero(v)
 	}
 	MOVQ(act, base)
 	a := newColumns(cols, base, lda)
@@ -227,14 +238,14 @@ func mat256(s spec, cols int) {
 	base, left := GP64(), GP64()
 	group, sc, rounds := GP64(), GP64(), GP64()
 	var mask reg.VecVirtual
-	if cols < maxCols || s.high == 0 {
+	if cols < maxCols || s.high == 0 || vnni && !emulated {
 		mask = s.lowMask()
 	}
 	Label("panel")
-	zero := YMM()
-	VXORPS(zero, zero, zero)
+	none := YMM()
+	zero(none)
 	for c := range cols {
-		VMOVUPS(zero, accs.Offset(32*c))
+		VMOVUPS(none, accs.Offset(32*c))
 	}
 	MOVQ(act, base)
 	a := newColumns(cols, base, lda)
@@ -242,7 +253,7 @@ func mat256(s spec, cols int) {
 	Label("block")
 	sums := ymms(cols)
 	for _, v := range sums {
-		VPXOR(v, v, v)
+		zero(v)
 	}
 	LEAQ(Mem{Base: w, Disp: s.groupAt()}, group)
 	LEAQ(Mem{Base: w, Disp: s.scAt()}, sc)
@@ -285,7 +296,7 @@ func (s spec) loadScales(m Mem, dst reg.VecVirtual) {
 	}
 	VPMOVZXBW(m, dst)
 	if s.nibble {
-		VPAND(bytes32("nibble16", 15, 0), dst, dst)
+		and(bytes32("nibble16", 15, 0), dst, dst)
 	}
 }
 
@@ -293,8 +304,7 @@ func (s spec) loadScales(m Mem, dst reg.VecVirtual) {
 func (s spec) scalePair(group, sc reg.GPVirtual, mask reg.VecVirtual, a columns, cols int, sums []reg.VecVirtual) {
 	pair, one := YMM(), YMM()
 	s.loadScales(Mem{Base: sc}, pair)
-	VPSHUFB(dupLow(), pair, one)
-	VPSHUFB(dupHigh(), pair, pair)
+	splitPair(pair, one, pair)
 	if s.sub == 16 {
 		r := s.reader(group, 0, mask)
 		s.dotQuads(r, 0, 4, a, cols, one, sums, false)

@@ -11,7 +11,7 @@ import (
 //
 //	d       8 × float32
 //	m       8 × float32 (types with minima)
-//	sc      for each sub-block 8 × (scale, scale) int16
+//	sc      for each sub-block 8 × (scale, scale) int16, or int32 with VNNI
 //	pairs   for each pair of sub-blocks 8 × (minimum or, for types with an
 //	        offset, scale of the first, of the second) int16
 //	quads   8 × 32 bytes for every 32 columns
@@ -36,7 +36,7 @@ func (s spec) xbytes() int   { return s.xquadsAt() + panelRows*s.values }
 
 // expand writes blocks in expanded form.
 func expand(s spec) {
-	TEXT(label("expand%s", s.name), NOSPLIT, "func(dst, w *byte, blocks int)")
+	TEXT(label("%sexpand%s", prefix, s.name), NOSPLIT, "func(dst, w *byte, blocks int)")
 	Pragma("noescape")
 	dst, w, blocks := GP64(), GP64(), GP64()
 	Load(Param("dst"), dst)
@@ -60,7 +60,7 @@ func expand(s spec) {
 		for _, j := range s.order(0, 8) {
 			q := YMM()
 			r.quad(j, q)
-			VMOVDQU(q, Mem{Base: dst, Disp: s.xquadsAt() + 256*g + 32*j})
+			store(q, Mem{Base: dst, Disp: s.xquadsAt() + 256*g + 32*j})
 		}
 	}
 	ADDQ(bytes(s.xbytes()), dst)
@@ -74,14 +74,14 @@ func expand(s spec) {
 func (s spec) expandScales(dst, w reg.GPVirtual, p int) {
 	pair, one := YMM(), YMM()
 	s.loadScales(Mem{Base: w, Disp: s.scAt() + 2*panelRows*p}, pair)
-	VPSHUFB(dupLow(), pair, one)
-	VMOVDQU(one, Mem{Base: dst, Disp: s.xscAt() + 64*p})
-	VPSHUFB(dupHigh(), pair, one)
-	VMOVDQU(one, Mem{Base: dst, Disp: s.xscAt() + 64*p + 32})
+	two := YMM()
+	splitPair(pair, one, two)
+	store(one, Mem{Base: dst, Disp: s.xscAt() + 64*p})
+	store(two, Mem{Base: dst, Disp: s.xscAt() + 64*p + 32})
 	if s.min {
 		s.loadMins(w, p, pair)
 	}
-	VMOVDQU(pair, Mem{Base: dst, Disp: s.xpairsAt() + 32*p})
+	store(pair, Mem{Base: dst, Disp: s.xpairsAt() + 32*p})
 }
 
 // loadMins reads pair p of the minima as int16.
@@ -107,11 +107,13 @@ type tile struct {
 }
 
 func tileMat(s spec, cols int) {
-	TEXT(label("tile%sx%d", s.name, cols), NOSPLIT, "func(dst *float32, ldd int, x *byte, stride int, act *byte, lda, blocks int)")
+	TEXT(label("%stile%sx%d", prefix, s.name, cols), NOSPLIT, "func(dst *float32, ldd int, x *byte, stride int, act *byte, lda, blocks int)")
 	Pragma("noescape")
 	get := func(n string) reg.GPVirtual { r := GP64(); Load(Param(n), r); return r }
-	dst, ldd := get("dst"), get("ldd")
 	t := &tile{s: s, cols: cols, onStack: s.values == 256 || s.adds() < 8 || s.signed}
+	if vnni {
+		t.onStack = s.values == 256 || emulated
+	}
 	t.x[0], t.x[1] = get("x"), get("stride")
 	ADDQ(t.x[0], t.x[1])
 	base, lda, blocks := get("act"), get("lda"), get("blocks")
@@ -119,17 +121,17 @@ func tileMat(s spec, cols int) {
 	if t.onStack {
 		t.stack = AllocLocal(64 * cols)
 	}
-	zero := YMM()
-	VXORPS(zero, zero, zero)
+	none := YMM()
+	zero(none)
 	for p := range 2 {
 		if !t.onStack {
 			t.facc[p] = ymms(cols)
 		}
 		for c := range cols {
 			if t.onStack {
-				VMOVUPS(zero, t.stack.Offset(32*(p*cols+c)))
+				VMOVUPS(none, t.stack.Offset(32*(p*cols+c)))
 			} else {
-				VXORPS(t.facc[p][c], t.facc[p][c], t.facc[p][c])
+				zero(t.facc[p][c])
 			}
 		}
 	}
@@ -148,6 +150,7 @@ func tileMat(s spec, cols int) {
 	}
 	DECQ(blocks)
 	JNZ(LabelRef("block"))
+	dst, ldd := get("dst"), get("ldd")
 	for c := range cols {
 		if c > 0 {
 			ADDQ(ldd, dst)
@@ -169,6 +172,10 @@ func tileMat(s spec, cols int) {
 // dot adds quads [from, to), at disp of the panels, times the factors to sums.
 func (t *tile) dot(disp, from, to int, f0, f1 Op, fresh bool) {
 	factor := [2]Op{f0, f1}
+	if vnni {
+		t.dotVNNI(disp, from, to, factor, fresh)
+		return
+	}
 	var acc [2][]reg.VecVirtual
 	for p := range acc {
 		acc[p] = ymms(t.cols)
@@ -292,7 +299,7 @@ func (t *tile) block256() {
 	s := t.s
 	for p := range 2 {
 		for _, v := range t.sums[p] {
-			VPXOR(v, v, v)
+			zero(v)
 		}
 	}
 	var q [2]reg.GPVirtual // walks by groups

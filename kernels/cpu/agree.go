@@ -1,0 +1,98 @@
+package cpu
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"hearth/kernels"
+)
+
+// agree compares the integer kernels of two sets, bit by bit, on two panels of
+// every type: random levels, then the extremes that show saturation. It takes a
+// few milliseconds.
+func agree(a, b *kernelSet) bool {
+	rng := rand.New(rand.NewPCG(1, 1))
+	for t := range kernels.DTypes() {
+		if spec(kernels.DType(t)) == nil {
+			continue
+		}
+		for round := range 2 {
+			if !agreeOn(a, b, kernels.DType(t), rng, round == 1) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+const agreeBlocks = 2
+
+func agreeOn(a, b *kernelSet, t kernels.DType, rng *rand.Rand, extreme bool) bool {
+	s := spec(t)
+	size := agreeBlocks * s.blockBytes()
+	w := make([]byte, 2*size)
+	for i := range w {
+		w[i] = byte(rng.Uint32())
+		if extreme {
+			w[i] = 0xff
+		}
+	}
+	for at := 0; at < len(w); at += s.blockBytes() {
+		for i := range 2 * panelRows { // scales of ordinary size
+			if i < panelRows || s.min {
+				h := kernels.ToF16(0.01 + rng.Float32()/100)
+				w[at+2*i], w[at+2*i+1] = byte(h), byte(h>>8)
+			}
+		}
+	}
+	x := make([]float32, agreeBlocks*s.values)
+	actBytes, quantize := act32Bytes, portable.quantize32
+	if s.values == 256 {
+		actBytes, quantize = act256Bytes, portable.quantize256
+	}
+	lda := agreeBlocks * actBytes
+	act := make([]byte, maxTileCols*lda)
+	for c := range maxTileCols {
+		for i := range x {
+			x[i] = float32(rng.NormFloat64())
+			if extreme {
+				x[i] = -3
+			}
+		}
+		quantize(act[c*lda:(c+1)*lda], x)
+	}
+	var want [maxTileCols * 2 * panelRows]float32
+	for c := range maxTileCols {
+		b.mat(t, 1, &want[c*2*panelRows], 0, &w[0], &act[c*lda], lda, agreeBlocks, 2)
+	}
+	for cols := 1; cols <= maxCols; cols++ {
+		var got [maxTileCols * 2 * panelRows]float32
+		a.mat(t, cols, &got[0], 4*2*panelRows, &w[0], &act[0], lda, agreeBlocks, 2)
+		if !sameBits(got[:cols*2*panelRows], want[:]) {
+			return false
+		}
+	}
+	if a.tile == nil {
+		return true
+	}
+	stride := agreeBlocks * s.expandedBytes()
+	exp := make([]byte, 2*stride)
+	a.expand(t, &exp[0], &w[0], 2*agreeBlocks)
+	for cols := (a.tileCols + 2) / 2; cols <= a.tileCols; cols++ {
+		var got [maxTileCols * 2 * panelRows]float32
+		a.tile(t, cols, &got[0], 4*2*panelRows, &exp[0], stride, &act[0], lda, agreeBlocks)
+		if !sameBits(got[:cols*2*panelRows], want[:]) {
+			return false
+		}
+	}
+	return true
+}
+
+func sameBits(a, b []float32) bool {
+	for i, v := range a {
+		if math.Float32bits(v) != math.Float32bits(b[i]) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,5 @@
+//go:build amd64 && !purego && !vnniemu
+
+package cpu
+
+func emulated() []*kernelSet { return nil }
