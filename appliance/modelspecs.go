@@ -44,7 +44,8 @@ func (a *Appliance) specs(c *config.Config) []modelSpec {
 		if !c.Library.Serve || pointed[man.Name] || taken {
 			continue
 		}
-		s := modelSpec{Model: config.Model{Name: man.Name, Path: man.Name, Device: a.opt.Device, PrefixCache: true}}
+		s := modelSpec{Model: config.NewModel(man.Name, man.Name)}
+		s.Device = a.opt.Device
 		a.locate(&s, installed)
 		specs = append(specs, s)
 	}

@@ -50,9 +50,7 @@ func Default() *Config {
 // fillEmpty gives the tables that may be left out altogether.
 func (c *Config) fillEmpty() {
 	if len(c.Models) == 0 {
-		m := Model{Name: EmbeddedModel, Path: EmbeddedPath}
-		m.setDefaults()
-		c.Models = []Model{m}
+		c.Models = []Model{NewModel(EmbeddedModel, EmbeddedPath)}
 	}
 	c.Config.Defaults()
 }

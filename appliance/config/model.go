@@ -61,6 +61,13 @@ type Model struct {
 	InProcess bool `toml:"in_process"`
 }
 
+// NewModel is a model with every default.
+func NewModel(name, path string) Model {
+	m := Model{Name: name, Path: path}
+	m.setDefaults()
+	return m
+}
+
 func (m *Model) setDefaults() { m.PrefixCache, m.Activations = true, "q8" }
 
 func (c *Config) validateModels(f *Faults) {
