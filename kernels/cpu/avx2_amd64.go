@@ -367,7 +367,7 @@ func geluMulAVX2(dst *float32, a *float32, b *float32, vecs int)
 //go:noescape
 func halfAVX2(dst *uint16, x *float32, vecs int)
 
-func peakIntsAVX2(n int)
+func peakInts(n int)
 
 //go:noescape
 func readBytesAVX2(p *byte, n int)

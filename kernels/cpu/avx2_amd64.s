@@ -27598,9 +27598,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func peakIntsAVX2(n int)
+// func peakInts(n int)
 // Requires: AVX, AVX2
-TEXT ·peakIntsAVX2(SB), NOSPLIT, $0-8
+TEXT ·peakInts(SB), NOSPLIT, $0-8
 	MOVQ  n+0(FP), AX
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1

@@ -35,7 +35,7 @@ type intFuncs struct {
 }
 
 // withInts is a set whose integer kernels are given and the rest AVX2.
-func withInts(name string, tileCols int, ints []intFuncs) kernelSet {
+func withInts(name string, tileCols int, ints []intFuncs, peak func(n int)) kernelSet {
 	return kernelSet{
 		name:        name,
 		quantize32:  func(dst []byte, x []float32) { quantize32AVX2(&dst[0], &x[0], len(x)/32) },
@@ -60,7 +60,7 @@ func withInts(name string, tileCols int, ints []intFuncs) kernelSet {
 		},
 		half: avx2Half,
 		peakInts: func(rounds int) int {
-			peakIntsAVX2(rounds)
+			peak(rounds)
 			return rounds * 12 * 64
 		},
 		read: func(b []byte) {
@@ -79,8 +79,8 @@ func withInts(name string, tileCols int, ints []intFuncs) kernelSet {
 // avx2 is the set in avx2_amd64.s; vnni has the integer kernels of
 // vnni_amd64.s, which use the VPDPBUSD of AVX-512 on 256 bits.
 var (
-	avx2 = withInts("avx2", 3, avx2Ints)
-	vnni = withInts("avx512-vnni", maxTileCols, vnniInts)
+	avx2 = withInts("avx2", 3, avx2Ints, peakInts)
+	vnni = withInts("avx512-vnni", maxTileCols, vnniInts, vnnipeakInts)
 )
 
 type (

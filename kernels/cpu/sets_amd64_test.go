@@ -20,10 +20,22 @@ func TestPathsPresent(t *testing.T) {
 	_, flags, _ := strings.Cut(string(info), "\nflags")
 	flags, _, _ = strings.Cut(flags, "\n")
 	has := strings.Fields(flags)
-	want := slices.Contains(has, "avx2") && slices.Contains(has, "fma") && slices.Contains(has, "f16c")
-	if got := slices.Contains(Paths(), "avx2"); got != want {
-		t.Errorf("paths %q, processor flags say avx2 %v", Paths(), want)
+	all := func(flags ...string) bool {
+		for _, f := range flags {
+			if !slices.Contains(has, f) {
+				return false
+			}
+		}
+		return true
 	}
+	f := func(path string, want bool) {
+		t.Helper()
+		if got := slices.Contains(Paths(), path); got != want {
+			t.Errorf("paths %q: %s present %v, the processor's flags say %v", Paths(), path, got, want)
+		}
+	}
+	f("avx2", all("avx2", "fma", "f16c"))
+	f("avx512-vnni", all("avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni"))
 }
 
 // The generator takes registers 16 to 31 when it runs out of others; they need

@@ -8,7 +8,7 @@ import "hearth/kernels"
 // tests the generator where there is no such processor. Its assembly is made by
 // ISA=vnniemu (see generate.go) and not kept.
 func emulated() []*kernelSet {
-	s := withInts("vnni-emulated", 2, emuInts)
+	s := withInts("vnni-emulated", 2, emuInts, peakInts)
 	return []*kernelSet{&s}
 }
 

@@ -267,3 +267,5 @@ func vnnitileQ6_Kx5(dst *float32, ldd int, x *byte, stride int, act *byte, lda i
 
 //go:noescape
 func vnnitileQ6_Kx6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+
+func vnnipeakInts(n int)

@@ -19,6 +19,7 @@ func main() {
 		ConstraintExpr("amd64,!purego")
 		vnni, prefix, tileCols, tileFrom = true, "vnni", 6, 4
 		integers()
+		peakInts()
 	case "vnniemu":
 		ConstraintExpr("amd64,!purego,vnniemu")
 		vnni, emulated, prefix, tileCols, tileFrom = true, true, "emu", 2, 1

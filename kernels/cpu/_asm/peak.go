@@ -8,17 +8,21 @@ import (
 // peakInts is nothing but the multiply-adds of the integer kernels: twelve
 // independent sums, 32 products each, n times.
 func peakInts() {
-	TEXT("peakIntsAVX2", NOSPLIT, "func(n int)")
+	TEXT(prefix+"peakInts", NOSPLIT, "func(n int)")
 	n := Load(Param("n"), GP64())
 	w, a := YMM(), YMM()
-	VPXOR(w, w, w)
-	VPXOR(a, a, a)
+	zero(w)
+	zero(a)
 	acc, t := ymms(12), ymms(2)
 	for _, v := range acc {
-		VPXOR(v, v, v)
+		zero(v)
 	}
 	Label("loop")
 	for i, v := range acc {
+		if vnni {
+			vpdpbusd(a, w, v)
+			continue
+		}
 		VPMADDUBSW(a, w, t[i%2])
 		VPADDW(t[i%2], v, v)
 	}
