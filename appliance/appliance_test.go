@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"hearth/engine/infer"
 	"hearth/store"
 	"hearth/web"
@@ -563,4 +565,20 @@ func TestOpenFailsWhole(t *testing.T) {
 		t.Error(err)
 	}
 	b.fake.closed.Store(false) // it was shared
+}
+
+// A closed appliance leaves no goroutine behind.
+func TestNothingRunsAfterClose(t *testing.T) {
+	before := goleak.IgnoreCurrent()
+	t.Run("", func(t *testing.T) {
+		b := newTestbed(t)
+		b.fake.generate = words(3)
+		if _, _, err := b.ask(context.Background(), "m", 2); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Reload(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	})
+	goleak.VerifyNone(t, before)
 }
