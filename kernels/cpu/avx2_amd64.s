@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func matQ4_0x1(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·matQ4_0x1(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -22,6 +22,9 @@ panel:
 	MOVQ  BX, R8
 
 block:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	PREFETCHT0   2176(CX)
 	VMOVDQU      16(CX), Y4
 	VPAND        Y0, Y4, Y3
 	VPBROADCASTD (DI), Y2
@@ -152,7 +155,7 @@ DATA ones16<>+31(SB)/1, $0x00
 GLOBL ones16<>(SB), RODATA|NOPTR, $32
 
 // func matQ4_0x2(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·matQ4_0x2(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -170,6 +173,9 @@ panel:
 	MOVQ  DI, R10
 
 block:
+	PREFETCHT0   2048(DX)
+	PREFETCHT0   2112(DX)
+	PREFETCHT0   2176(DX)
 	VMOVDQU      16(DX), Y6
 	VPAND        Y0, Y6, Y5
 	VPBROADCASTD (R9), Y3
@@ -266,7 +272,7 @@ block:
 	RET
 
 // func matQ4_0x3(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·matQ4_0x3(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -285,6 +291,9 @@ panel:
 	MOVQ  DI, R10
 
 block:
+	PREFETCHT0   2048(DX)
+	PREFETCHT0   2112(DX)
+	PREFETCHT0   2176(DX)
 	VMOVDQU      16(DX), Y8
 	VPAND        Y0, Y8, Y7
 	VPBROADCASTD (R9), Y4
@@ -415,7 +424,7 @@ block:
 	RET
 
 // func matQ4_0x4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·matQ4_0x4(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -437,6 +446,9 @@ panel:
 	MOVQ  DI, R10
 
 block:
+	PREFETCHT0   2048(DX)
+	PREFETCHT0   2112(DX)
+	PREFETCHT0   2176(DX)
 	VMOVDQU      16(DX), Y10
 	VPAND        Y0, Y10, Y9
 	VPBROADCASTD (R9), Y5
@@ -602,7 +614,7 @@ block:
 	RET
 
 // func matQ4_1x1(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·matQ4_1x1(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -619,6 +631,9 @@ panel:
 	MOVQ  BX, R8
 
 block:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	PREFETCHT0   2176(CX)
 	VMOVDQU      32(CX), Y4
 	VPAND        Y0, Y4, Y3
 	VPBROADCASTD (DI), Y2
@@ -682,7 +697,7 @@ block:
 	RET
 
 // func matQ4_1x2(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·matQ4_1x2(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -700,6 +715,9 @@ panel:
 	MOVQ  DI, R10
 
 block:
+	PREFETCHT0   2048(DX)
+	PREFETCHT0   2112(DX)
+	PREFETCHT0   2176(DX)
 	VMOVDQU      32(DX), Y6
 	VPAND        Y0, Y6, Y5
 	VPBROADCASTD (R9), Y3
@@ -797,7 +815,7 @@ block:
 	RET
 
 // func matQ4_1x3(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·matQ4_1x3(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -816,6 +834,9 @@ panel:
 	MOVQ  DI, R10
 
 block:
+	PREFETCHT0   2048(DX)
+	PREFETCHT0   2112(DX)
+	PREFETCHT0   2176(DX)
 	VMOVDQU      32(DX), Y8
 	VPAND        Y0, Y8, Y7
 	VPBROADCASTD (R9), Y4
@@ -947,7 +968,7 @@ block:
 	RET
 
 // func matQ4_1x4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·matQ4_1x4(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -969,6 +990,9 @@ panel:
 	MOVQ  DI, R10
 
 block:
+	PREFETCHT0   2048(DX)
+	PREFETCHT0   2112(DX)
+	PREFETCHT0   2176(DX)
 	VMOVDQU      32(DX), Y10
 	VPAND        Y0, Y10, Y9
 	VPBROADCASTD (R9), Y5
@@ -1135,7 +1159,7 @@ block:
 	RET
 
 // func matQ5_0x1(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·matQ5_0x1(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -1152,6 +1176,9 @@ panel:
 	MOVQ  BX, R8
 
 block:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	PREFETCHT0   2176(CX)
 	VMOVDQU      48(CX), Y5
 	VPAND        Y0, Y5, Y2
 	VMOVDQU      16(CX), Y4
@@ -1273,7 +1300,7 @@ DATA high4_1<>+31(SB)/1, $0x10
 GLOBL high4_1<>(SB), RODATA|NOPTR, $32
 
 // func matQ5_0x2(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·matQ5_0x2(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -1291,6 +1318,9 @@ panel:
 	MOVQ  DI, R10
 
 block:
+	PREFETCHT0   2048(DX)
+	PREFETCHT0   2112(DX)
+	PREFETCHT0   2176(DX)
 	VMOVDQU      48(DX), Y4
 	VPAND        Y0, Y4, Y3
 	VMOVDQU      16(DX), Y7
@@ -1413,7 +1443,7 @@ block:
 	RET
 
 // func matQ5_0x3(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·matQ5_0x3(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -1432,6 +1462,9 @@ panel:
 	MOVQ  DI, R10
 
 block:
+	PREFETCHT0   2048(DX)
+	PREFETCHT0   2112(DX)
+	PREFETCHT0   2176(DX)
 	VMOVDQU      48(DX), Y5
 	VPAND        Y0, Y5, Y4
 	VMOVDQU      16(DX), Y10
@@ -1589,7 +1622,7 @@ block:
 	RET
 
 // func matQ5_0x4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·matQ5_0x4(SB), NOSPLIT, $0-56
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
@@ -1610,6 +1643,9 @@ panel:
 	MOVQ  DI, R10
 
 block:
+	PREFETCHT0   2048(DX)
+	PREFETCHT0   2112(DX)
+	PREFETCHT0   2176(DX)
 	VMOVDQU      48(DX), Y5
 	VPAND        mask4<>+0(SB), Y5, Y4
 	VMOVDQU      16(DX), Y12
@@ -1803,7 +1839,7 @@ block:
 	RET
 
 // func matQ5_1x1(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·matQ5_1x1(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -1820,6 +1856,9 @@ panel:
 	MOVQ  BX, R8
 
 block:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	PREFETCHT0   2176(CX)
 	VMOVDQU      64(CX), Y5
 	VPAND        Y0, Y5, Y2
 	VMOVDQU      32(CX), Y4
@@ -1908,7 +1947,7 @@ block:
 	RET
 
 // func matQ5_1x2(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·matQ5_1x2(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -1926,6 +1965,9 @@ panel:
 	MOVQ  DI, R10
 
 block:
+	PREFETCHT0   2048(DX)
+	PREFETCHT0   2112(DX)
+	PREFETCHT0   2176(DX)
 	VMOVDQU      64(DX), Y4
 	VPAND        Y0, Y4, Y3
 	VMOVDQU      32(DX), Y7
@@ -2049,7 +2091,7 @@ block:
 	RET
 
 // func matQ5_1x3(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·matQ5_1x3(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -2068,6 +2110,9 @@ panel:
 	MOVQ  DI, R10
 
 block:
+	PREFETCHT0   2048(DX)
+	PREFETCHT0   2112(DX)
+	PREFETCHT0   2176(DX)
 	VMOVDQU      64(DX), Y5
 	VPAND        Y0, Y5, Y4
 	VMOVDQU      32(DX), Y10
@@ -2226,7 +2271,7 @@ block:
 	RET
 
 // func matQ5_1x4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·matQ5_1x4(SB), NOSPLIT, $0-56
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
@@ -2247,6 +2292,9 @@ panel:
 	MOVQ  DI, R10
 
 block:
+	PREFETCHT0   2048(DX)
+	PREFETCHT0   2112(DX)
+	PREFETCHT0   2176(DX)
 	VMOVDQU      64(DX), Y5
 	VPAND        mask4<>+0(SB), Y5, Y4
 	VMOVDQU      32(DX), Y12
@@ -2441,7 +2489,7 @@ block:
 	RET
 
 // func matQ8_0x1(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·matQ8_0x1(SB), NOSPLIT, $0-56
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
@@ -2457,6 +2505,11 @@ panel:
 	MOVQ  BX, R8
 
 block:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
+	PREFETCHT0   2304(CX)
 	VMOVDQU      16(CX), Y1
 	VPABSB       Y1, Y3
 	VPBROADCASTD (DI), Y2
@@ -2531,7 +2584,7 @@ block:
 	RET
 
 // func matQ8_0x2(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·matQ8_0x2(SB), NOSPLIT, $0-56
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
@@ -2548,6 +2601,11 @@ panel:
 	MOVQ  DI, R10
 
 block:
+	PREFETCHT0   2048(DX)
+	PREFETCHT0   2112(DX)
+	PREFETCHT0   2176(DX)
+	PREFETCHT0   2240(DX)
+	PREFETCHT0   2304(DX)
 	VMOVDQU      16(DX), Y2
 	VPABSB       Y2, Y3
 	VPBROADCASTD (R9), Y4
@@ -2668,7 +2726,7 @@ block:
 	RET
 
 // func matQ8_0x3(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·matQ8_0x3(SB), NOSPLIT, $0-56
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
@@ -2686,6 +2744,11 @@ panel:
 	MOVQ  DI, R10
 
 block:
+	PREFETCHT0   2048(DX)
+	PREFETCHT0   2112(DX)
+	PREFETCHT0   2176(DX)
+	PREFETCHT0   2240(DX)
+	PREFETCHT0   2304(DX)
 	VMOVDQU      16(DX), Y3
 	VPABSB       Y3, Y4
 	VPBROADCASTD (R9), Y6
@@ -2852,7 +2915,7 @@ block:
 	RET
 
 // func matQ8_0x4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·matQ8_0x4(SB), NOSPLIT, $0-56
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
@@ -2873,6 +2936,11 @@ panel:
 	MOVQ  DI, R10
 
 block:
+	PREFETCHT0   2048(DX)
+	PREFETCHT0   2112(DX)
+	PREFETCHT0   2176(DX)
+	PREFETCHT0   2240(DX)
+	PREFETCHT0   2304(DX)
 	VMOVDQU      16(DX), Y4
 	VPABSB       Y4, Y5
 	VPBROADCASTD (R9), Y8
@@ -3086,7 +3154,7 @@ block:
 	RET
 
 // func matIQ4_NLx1(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·matIQ4_NLx1(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -3103,6 +3171,9 @@ panel:
 	MOVQ  BX, R8
 
 block:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	PREFETCHT0   2176(CX)
 	VMOVDQU      16(CX), Y4
 	VPAND        Y0, Y4, Y2
 	VMOVDQU      iq4nl<>+0(SB), Y3
@@ -3235,7 +3306,7 @@ DATA iq4nl<>+31(SB)/1, $0x71
 GLOBL iq4nl<>(SB), RODATA|NOPTR, $32
 
 // func matIQ4_NLx2(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·matIQ4_NLx2(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -3253,6 +3324,9 @@ panel:
 	MOVQ  DI, R10
 
 block:
+	PREFETCHT0   2048(DX)
+	PREFETCHT0   2112(DX)
+	PREFETCHT0   2176(DX)
 	VMOVDQU      16(DX), Y7
 	VPAND        Y0, Y7, Y3
 	VMOVDQU      iq4nl<>+0(SB), Y4
@@ -3397,7 +3471,7 @@ block:
 	RET
 
 // func matIQ4_NLx3(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·matIQ4_NLx3(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -3416,6 +3490,9 @@ panel:
 	MOVQ  DI, R10
 
 block:
+	PREFETCHT0   2048(DX)
+	PREFETCHT0   2112(DX)
+	PREFETCHT0   2176(DX)
 	VMOVDQU      16(DX), Y10
 	VPAND        Y0, Y10, Y4
 	VMOVDQU      iq4nl<>+0(SB), Y5
@@ -3606,7 +3683,7 @@ block:
 	RET
 
 // func matIQ4_NLx4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·matIQ4_NLx4(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -3628,6 +3705,9 @@ panel:
 	MOVQ  DI, R10
 
 block:
+	PREFETCHT0   2048(DX)
+	PREFETCHT0   2112(DX)
+	PREFETCHT0   2176(DX)
 	VMOVDQU      16(DX), Y13
 	VPAND        Y0, Y13, Y5
 	VMOVDQU      iq4nl<>+0(SB), Y6
@@ -3865,7 +3945,7 @@ block:
 	RET
 
 // func matQ2_Kx1(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·matQ2_Kx1(SB), NOSPLIT, $32-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -3893,6 +3973,7 @@ groups:
 	VPAND        nibble16<>+0(SB), Y2, Y2
 	VPSHUFB      dupLow<>+0(SB), Y2, Y3
 	VPSHUFB      dupHigh<>+0(SB), Y2, Y2
+	PREFETCHT0   2048(R9)
 	VMOVDQU      (R9), Y6
 	VPAND        Y0, Y6, Y5
 	VPBROADCASTD (DI), Y4
@@ -4142,7 +4223,7 @@ DATA dupHigh<>+31(SB)/1, $0x0f
 GLOBL dupHigh<>(SB), RODATA|NOPTR, $32
 
 // func matQ2_Kx2(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·matQ2_Kx2(SB), NOSPLIT, $64-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -4172,6 +4253,7 @@ groups:
 	VPAND        nibble16<>+0(SB), Y3, Y3
 	VPSHUFB      dupLow<>+0(SB), Y3, Y4
 	VPSHUFB      dupHigh<>+0(SB), Y3, Y3
+	PREFETCHT0   2048(R11)
 	VMOVDQU      (R11), Y8
 	VPAND        Y0, Y8, Y7
 	VPBROADCASTD (R9), Y5
@@ -4348,7 +4430,7 @@ groups:
 	RET
 
 // func matQ2_Kx3(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·matQ2_Kx3(SB), NOSPLIT, $96-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -4380,6 +4462,7 @@ groups:
 	VPAND        nibble16<>+0(SB), Y4, Y4
 	VPSHUFB      dupLow<>+0(SB), Y4, Y5
 	VPSHUFB      dupHigh<>+0(SB), Y4, Y4
+	PREFETCHT0   2048(R11)
 	VMOVDQU      (R11), Y10
 	VPAND        Y0, Y10, Y9
 	VPBROADCASTD (R9), Y6
@@ -4619,7 +4702,7 @@ groups:
 	RET
 
 // func matQ2_Kx4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·matQ2_Kx4(SB), NOSPLIT, $128-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -4655,6 +4738,7 @@ groups:
 	VPAND        nibble16<>+0(SB), Y5, Y5
 	VPSHUFB      dupLow<>+0(SB), Y5, Y6
 	VPSHUFB      dupHigh<>+0(SB), Y5, Y5
+	PREFETCHT0   2048(R11)
 	VMOVDQU      (R11), Y12
 	VPAND        Y0, Y12, Y11
 	VPBROADCASTD (R9), Y7
@@ -4959,7 +5043,7 @@ groups:
 	RET
 
 // func matQ3_Kx1(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·matQ3_Kx1(SB), NOSPLIT, $32-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -4986,6 +5070,8 @@ groups:
 	VPMOVSXBW    (R10), Y2
 	VPSHUFB      dupLow<>+0(SB), Y2, Y3
 	VPSHUFB      dupHigh<>+0(SB), Y2, Y2
+	PREFETCHT0   2048(R9)
+	PREFETCHT0   2112(R9)
 	VMOVDQU      32(R9), Y6
 	VPAND        Y0, Y6, Y5
 	VMOVDQU      (R9), Y7
@@ -5145,7 +5231,7 @@ DATA high2_1<>+31(SB)/1, $0x04
 GLOBL high2_1<>(SB), RODATA|NOPTR, $32
 
 // func matQ3_Kx2(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·matQ3_Kx2(SB), NOSPLIT, $64-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -5174,6 +5260,8 @@ groups:
 	VPMOVSXBW    (R12), Y3
 	VPSHUFB      dupLow<>+0(SB), Y3, Y4
 	VPSHUFB      dupHigh<>+0(SB), Y3, Y3
+	PREFETCHT0   2048(R11)
+	PREFETCHT0   2112(R11)
 	VMOVDQU      32(R11), Y8
 	VPAND        Y0, Y8, Y7
 	VMOVDQU      (R11), Y9
@@ -5359,7 +5447,7 @@ groups:
 	RET
 
 // func matQ3_Kx3(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·matQ3_Kx3(SB), NOSPLIT, $96-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -5390,6 +5478,8 @@ groups:
 	VPMOVSXBW    (R12), Y4
 	VPSHUFB      dupLow<>+0(SB), Y4, Y5
 	VPSHUFB      dupHigh<>+0(SB), Y4, Y4
+	PREFETCHT0   2048(R11)
+	PREFETCHT0   2112(R11)
 	VMOVDQU      32(R11), Y10
 	VPAND        Y0, Y10, Y9
 	VMOVDQU      (R11), Y11
@@ -5635,7 +5725,7 @@ groups:
 	RET
 
 // func matQ3_Kx4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·matQ3_Kx4(SB), NOSPLIT, $128-56
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
@@ -5669,6 +5759,8 @@ groups:
 	VPMOVSXBW    (R12), Y4
 	VPSHUFB      dupLow<>+0(SB), Y4, Y5
 	VPSHUFB      dupHigh<>+0(SB), Y4, Y4
+	PREFETCHT0   2048(R11)
+	PREFETCHT0   2112(R11)
 	VMOVDQU      32(R11), Y11
 	VPAND        mask2<>+0(SB), Y11, Y10
 	VMOVDQU      (R11), Y12
@@ -5976,7 +6068,7 @@ groups:
 	RET
 
 // func matQ4_Kx1(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·matQ4_Kx1(SB), NOSPLIT, $32-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -6003,6 +6095,10 @@ groups:
 	VPMOVZXBW    (R10), Y2
 	VPSHUFB      dupLow<>+0(SB), Y2, Y3
 	VPSHUFB      dupHigh<>+0(SB), Y2, Y2
+	PREFETCHT0   2048(R9)
+	PREFETCHT0   2112(R9)
+	PREFETCHT0   2176(R9)
+	PREFETCHT0   2240(R9)
 	VMOVDQU      (R9), Y6
 	VPAND        Y0, Y6, Y5
 	VPBROADCASTD (DI), Y4
@@ -6133,7 +6229,7 @@ groups:
 	RET
 
 // func matQ4_Kx2(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·matQ4_Kx2(SB), NOSPLIT, $64-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -6162,6 +6258,10 @@ groups:
 	VPMOVZXBW    (R12), Y3
 	VPSHUFB      dupLow<>+0(SB), Y3, Y4
 	VPSHUFB      dupHigh<>+0(SB), Y3, Y3
+	PREFETCHT0   2048(R11)
+	PREFETCHT0   2112(R11)
+	PREFETCHT0   2176(R11)
+	PREFETCHT0   2240(R11)
 	VMOVDQU      (R11), Y8
 	VPAND        Y0, Y8, Y7
 	VPBROADCASTD (R9), Y5
@@ -6367,7 +6467,7 @@ groups:
 	RET
 
 // func matQ4_Kx3(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·matQ4_Kx3(SB), NOSPLIT, $96-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -6398,6 +6498,10 @@ groups:
 	VPMOVZXBW    (R12), Y4
 	VPSHUFB      dupLow<>+0(SB), Y4, Y5
 	VPSHUFB      dupHigh<>+0(SB), Y4, Y4
+	PREFETCHT0   2048(R11)
+	PREFETCHT0   2112(R11)
+	PREFETCHT0   2176(R11)
+	PREFETCHT0   2240(R11)
 	VMOVDQU      (R11), Y10
 	VPAND        Y0, Y10, Y9
 	VPBROADCASTD (R9), Y6
@@ -6678,7 +6782,7 @@ groups:
 	RET
 
 // func matQ4_Kx4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·matQ4_Kx4(SB), NOSPLIT, $128-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -6713,6 +6817,10 @@ groups:
 	VPMOVZXBW    (R12), Y5
 	VPSHUFB      dupLow<>+0(SB), Y5, Y6
 	VPSHUFB      dupHigh<>+0(SB), Y5, Y5
+	PREFETCHT0   2048(R11)
+	PREFETCHT0   2112(R11)
+	PREFETCHT0   2176(R11)
+	PREFETCHT0   2240(R11)
 	VMOVDQU      (R11), Y12
 	VPAND        Y0, Y12, Y11
 	VPBROADCASTD (R9), Y7
@@ -7071,7 +7179,7 @@ groups:
 	RET
 
 // func matQ5_Kx1(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·matQ5_Kx1(SB), NOSPLIT, $32-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -7098,6 +7206,11 @@ groups:
 	VPMOVZXBW    (R10), Y2
 	VPSHUFB      dupLow<>+0(SB), Y2, Y3
 	VPSHUFB      dupHigh<>+0(SB), Y2, Y2
+	PREFETCHT0   2048(R9)
+	PREFETCHT0   2112(R9)
+	PREFETCHT0   2176(R9)
+	PREFETCHT0   2240(R9)
+	PREFETCHT0   2304(R9)
 	VMOVDQU      32(R9), Y6
 	VPAND        Y0, Y6, Y5
 	VMOVDQU      (R9), Y7
@@ -7278,7 +7391,7 @@ groups:
 	RET
 
 // func matQ5_Kx2(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·matQ5_Kx2(SB), NOSPLIT, $64-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -7307,6 +7420,11 @@ groups:
 	VPMOVZXBW    (R12), Y3
 	VPSHUFB      dupLow<>+0(SB), Y3, Y4
 	VPSHUFB      dupHigh<>+0(SB), Y3, Y3
+	PREFETCHT0   2048(R11)
+	PREFETCHT0   2112(R11)
+	PREFETCHT0   2176(R11)
+	PREFETCHT0   2240(R11)
+	PREFETCHT0   2304(R11)
 	VMOVDQU      32(R11), Y8
 	VPAND        Y0, Y8, Y7
 	VMOVDQU      (R11), Y9
@@ -7564,7 +7682,7 @@ groups:
 	RET
 
 // func matQ5_Kx3(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·matQ5_Kx3(SB), NOSPLIT, $96-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -7595,6 +7713,11 @@ groups:
 	VPMOVZXBW    (R12), Y4
 	VPSHUFB      dupLow<>+0(SB), Y4, Y5
 	VPSHUFB      dupHigh<>+0(SB), Y4, Y4
+	PREFETCHT0   2048(R11)
+	PREFETCHT0   2112(R11)
+	PREFETCHT0   2176(R11)
+	PREFETCHT0   2240(R11)
+	PREFETCHT0   2304(R11)
 	VMOVDQU      32(R11), Y10
 	VPAND        Y0, Y10, Y9
 	VMOVDQU      (R11), Y11
@@ -7929,7 +8052,7 @@ groups:
 	RET
 
 // func matQ5_Kx4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·matQ5_Kx4(SB), NOSPLIT, $128-56
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
@@ -7963,6 +8086,11 @@ groups:
 	VPMOVZXBW    (R12), Y4
 	VPSHUFB      dupLow<>+0(SB), Y4, Y5
 	VPSHUFB      dupHigh<>+0(SB), Y4, Y4
+	PREFETCHT0   2048(R11)
+	PREFETCHT0   2112(R11)
+	PREFETCHT0   2176(R11)
+	PREFETCHT0   2240(R11)
+	PREFETCHT0   2304(R11)
 	VMOVDQU      32(R11), Y11
 	VPAND        mask4<>+0(SB), Y11, Y10
 	VMOVDQU      (R11), Y12
@@ -8377,7 +8505,7 @@ groups:
 	RET
 
 // func matQ6_Kx1(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·matQ6_Kx1(SB), NOSPLIT, $32-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -8404,6 +8532,9 @@ groups:
 	VPMOVSXBW    (R10), Y2
 	VPSHUFB      dupLow<>+0(SB), Y2, Y3
 	VPSHUFB      dupHigh<>+0(SB), Y2, Y2
+	PREFETCHT0   2048(R9)
+	PREFETCHT0   2112(R9)
+	PREFETCHT0   2176(R9)
 	VMOVDQU      64(R9), Y4
 	VPAND        Y0, Y4, Y5
 	VMOVDQU      (R9), Y6
@@ -8569,7 +8700,7 @@ DATA high4_2<>+31(SB)/1, $0x30
 GLOBL high4_2<>(SB), RODATA|NOPTR, $32
 
 // func matQ6_Kx2(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·matQ6_Kx2(SB), NOSPLIT, $64-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -8598,6 +8729,9 @@ groups:
 	VPMOVSXBW    (R12), Y3
 	VPSHUFB      dupLow<>+0(SB), Y3, Y4
 	VPSHUFB      dupHigh<>+0(SB), Y3, Y3
+	PREFETCHT0   2048(R11)
+	PREFETCHT0   2112(R11)
+	PREFETCHT0   2176(R11)
 	VMOVDQU      64(R11), Y5
 	VPAND        Y0, Y5, Y7
 	VMOVDQU      (R11), Y8
@@ -8791,7 +8925,7 @@ groups:
 	RET
 
 // func matQ6_Kx3(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·matQ6_Kx3(SB), NOSPLIT, $96-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -8822,6 +8956,9 @@ groups:
 	VPMOVSXBW    (R12), Y4
 	VPSHUFB      dupLow<>+0(SB), Y4, Y5
 	VPSHUFB      dupHigh<>+0(SB), Y4, Y4
+	PREFETCHT0   2048(R11)
+	PREFETCHT0   2112(R11)
+	PREFETCHT0   2176(R11)
 	VMOVDQU      64(R11), Y6
 	VPAND        Y0, Y6, Y9
 	VMOVDQU      (R11), Y10
@@ -9077,7 +9214,7 @@ groups:
 	RET
 
 // func matQ6_Kx4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, MMX+
 TEXT ·matQ6_Kx4(SB), NOSPLIT, $128-56
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
@@ -9111,6 +9248,9 @@ groups:
 	VPMOVSXBW    (R12), Y4
 	VPSHUFB      dupLow<>+0(SB), Y4, Y5
 	VPSHUFB      dupHigh<>+0(SB), Y4, Y4
+	PREFETCHT0   2048(R11)
+	PREFETCHT0   2112(R11)
+	PREFETCHT0   2176(R11)
 	VMOVDQU      64(R11), Y6
 	VPAND        mask4<>+0(SB), Y6, Y10
 	VMOVDQU      (R11), Y11

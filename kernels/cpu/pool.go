@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // How often a waiting thread looks before it sleeps; a look takes some 15 to
@@ -25,7 +26,7 @@ type barrier struct {
 	epoch    atomic.Uint32 // turns made
 	_        [60]byte
 	spins    atomic.Int32
-	slept    atomic.Int32 // waits that ended in sleep
+	slept    atomic.Int64 // ns that threads have slept
 	sleepers atomic.Int32
 	mu       sync.Mutex // with turned: sleeping until epoch moves
 	turned   *sync.Cond
@@ -68,7 +69,7 @@ func (b *barrier) wait() {
 		pause()
 	}
 	b.spins.Store(min(b.most, max(minSpins, n/2)))
-	b.slept.Add(1)
+	start := time.Now()
 	b.mu.Lock()
 	b.sleepers.Add(1)
 	for b.epoch.Load() == e {
@@ -76,6 +77,7 @@ func (b *barrier) wait() {
 	}
 	b.sleepers.Add(-1)
 	b.mu.Unlock()
+	b.slept.Add(int64(time.Since(start)))
 }
 
 // pool runs one function on up to n threads at a time: the caller is thread 0,
@@ -135,8 +137,8 @@ func share(n, th, all int) (from, to int) { return n * th / all, n * (th + 1) / 
 // crew decides how many threads run a step. Where other work keeps a thread off
 // its processor, every barrier waits a time slice for it, and one thread alone
 // is faster than many in step; results do not depend on the number. A step of
-// few rows in which waits ended in sleep halves the crew for a while; that while
-// doubles each time and is short again after a long run of good steps.
+// few rows of which threads slept a third halves the crew for a while; that
+// while doubles each time and is short again after a long run of good steps.
 type crew struct {
 	all, now int
 	hold     int // steps until a larger crew is tried
@@ -145,8 +147,8 @@ type crew struct {
 }
 
 const (
-	crewRows       = 16 // larger steps have long stages, where a sleep tells nothing
-	crewSleeps     = 3  // sleeps that make a step bad
+	crewRows       = 16 // larger steps have stages longer than a time slice
+	crewShare      = 3  // 1/crewShare of the threads' time asleep makes a step bad
 	crewMinPenalty = 32
 	crewMaxPenalty = 4096
 	crewForgive    = 1024 // good steps
@@ -162,12 +164,13 @@ func (c *crew) size(rows int) int {
 	return c.now
 }
 
-// report tells how often threads slept in a step of that many rows.
-func (c *crew) report(rows, sleeps int) {
+// report tells how long a step of that many rows took and, of that, how long
+// its threads slept, all together.
+func (c *crew) report(rows int, took, slept time.Duration) {
 	if rows > crewRows || c.all == 1 {
 		return
 	}
-	if c.now > 1 && sleeps >= crewSleeps {
+	if c.now > 1 && slept*crewShare > took*time.Duration(c.now) {
 		c.now = (c.now + 1) / 2
 		c.hold, c.good = c.penalty, 0
 		c.penalty = min(crewMaxPenalty, 2*c.penalty)

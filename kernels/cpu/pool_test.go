@@ -3,6 +3,7 @@ package cpu
 import (
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // Every thread passes each barrier only after all have reached it, whatever the
@@ -32,20 +33,25 @@ func TestPool(t *testing.T) {
 
 func TestCrew(t *testing.T) {
 	c := newCrew(8)
+	const step = 9 * time.Millisecond
+	c.report(1, step, 8*step/crewShare)
+	if c.size(1) != 8 {
+		t.Fatal("a step that was not bad made the crew smaller")
+	}
 	for range 3 {
-		c.report(1, crewSleeps)
+		c.report(1, step, time.Duration(c.now)*step/crewShare+1)
 	}
 	if c.size(1) != 1 || c.size(crewRows+1) != 8 {
 		t.Fatalf("after three bad steps: %d and %d threads, want 1 and 8", c.size(1), c.size(crewRows+1))
 	}
 	steps := 0
 	for c.size(1) < 8 {
-		c.report(1, 0)
+		c.report(1, step, 0)
 		if steps++; steps > 10*crewMaxPenalty {
 			t.Fatal("the crew does not grow again")
 		}
 	}
-	c.report(crewRows+1, 100)
+	c.report(crewRows+1, step, 100*step)
 	if c.size(1) != 8 {
 		t.Fatal("a large step changed the crew")
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 	"unsafe"
 
 	"hearth/kernels"
@@ -58,8 +59,9 @@ func (d *Device) Step(b *kernels.Batch) error {
 	d.active = d.crew.size(len(b.Tokens))
 	d.pool.turn.slept.Store(0)
 	d.claims[0].Store(0) // of the first stage; each stage resets the next one's
+	start := time.Now()
 	d.pool.run(d.active, d.threadF)
-	d.crew.report(len(b.Tokens), int(d.pool.turn.slept.Load()))
+	d.crew.report(len(b.Tokens), time.Since(start), time.Duration(d.pool.turn.slept.Load()))
 	d.batch = nil
 	if d.logitsInPlace() {
 		d.regs[d.p.Logits].data = nil // the caller's

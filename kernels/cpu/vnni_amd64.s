@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func vnnimatQ4_0x1(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
 TEXT ·vnnimatQ4_0x1(SB), NOSPLIT, $0-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -22,6 +22,9 @@ panel:
 	MOVQ   BX, R8
 
 block:
+	PREFETCHT0    2048(CX)
+	PREFETCHT0    2112(CX)
+	PREFETCHT0    2176(CX)
 	VPXORD        Y2, Y2, Y2
 	VMOVDQU32     16(CX), Y4
 	VPANDD        Y0, Y4, Y3
@@ -137,7 +140,7 @@ DATA ones16<>+31(SB)/1, $0x00
 GLOBL ones16<>(SB), RODATA|NOPTR, $32
 
 // func vnnimatQ4_0x2(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
 TEXT ·vnnimatQ4_0x2(SB), NOSPLIT, $0-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -155,6 +158,9 @@ panel:
 	MOVQ   DI, R10
 
 block:
+	PREFETCHT0    2048(DX)
+	PREFETCHT0    2112(DX)
+	PREFETCHT0    2176(DX)
 	VPXORD        Y3, Y3, Y3
 	VPXORD        Y4, Y4, Y4
 	VMOVDQU32     16(DX), Y6
@@ -221,7 +227,7 @@ block:
 	RET
 
 // func vnnimatQ4_0x3(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
 TEXT ·vnnimatQ4_0x3(SB), NOSPLIT, $0-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -240,6 +246,9 @@ panel:
 	MOVQ   DI, R10
 
 block:
+	PREFETCHT0    2048(DX)
+	PREFETCHT0    2112(DX)
+	PREFETCHT0    2176(DX)
 	VPXORD        Y4, Y4, Y4
 	VPXORD        Y5, Y5, Y5
 	VPXORD        Y6, Y6, Y6
@@ -325,7 +334,7 @@ block:
 	RET
 
 // func vnnimatQ4_0x4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
 TEXT ·vnnimatQ4_0x4(SB), NOSPLIT, $0-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -347,6 +356,9 @@ panel:
 	MOVQ   DI, R10
 
 block:
+	PREFETCHT0    2048(DX)
+	PREFETCHT0    2112(DX)
+	PREFETCHT0    2176(DX)
 	VPXORD        Y5, Y5, Y5
 	VPXORD        Y6, Y6, Y6
 	VPXORD        Y7, Y7, Y7
@@ -452,7 +464,7 @@ block:
 	RET
 
 // func vnnimatQ4_1x1(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
 TEXT ·vnnimatQ4_1x1(SB), NOSPLIT, $0-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -469,6 +481,9 @@ panel:
 	MOVQ   BX, R8
 
 block:
+	PREFETCHT0    2048(CX)
+	PREFETCHT0    2112(CX)
+	PREFETCHT0    2176(CX)
 	VPXORD        Y2, Y2, Y2
 	VMOVDQU32     32(CX), Y4
 	VPANDD        Y0, Y4, Y3
@@ -517,7 +532,7 @@ block:
 	RET
 
 // func vnnimatQ4_1x2(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
 TEXT ·vnnimatQ4_1x2(SB), NOSPLIT, $0-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -535,6 +550,9 @@ panel:
 	MOVQ   DI, R10
 
 block:
+	PREFETCHT0    2048(DX)
+	PREFETCHT0    2112(DX)
+	PREFETCHT0    2176(DX)
 	VPXORD        Y3, Y3, Y3
 	VPXORD        Y4, Y4, Y4
 	VMOVDQU32     32(DX), Y6
@@ -602,7 +620,7 @@ block:
 	RET
 
 // func vnnimatQ4_1x3(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
 TEXT ·vnnimatQ4_1x3(SB), NOSPLIT, $0-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -621,6 +639,9 @@ panel:
 	MOVQ   DI, R10
 
 block:
+	PREFETCHT0    2048(DX)
+	PREFETCHT0    2112(DX)
+	PREFETCHT0    2176(DX)
 	VPXORD        Y4, Y4, Y4
 	VPXORD        Y5, Y5, Y5
 	VPXORD        Y6, Y6, Y6
@@ -707,7 +728,7 @@ block:
 	RET
 
 // func vnnimatQ4_1x4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
 TEXT ·vnnimatQ4_1x4(SB), NOSPLIT, $0-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -729,6 +750,9 @@ panel:
 	MOVQ   DI, R10
 
 block:
+	PREFETCHT0    2048(DX)
+	PREFETCHT0    2112(DX)
+	PREFETCHT0    2176(DX)
 	VPXORD        Y5, Y5, Y5
 	VPXORD        Y6, Y6, Y6
 	VPXORD        Y7, Y7, Y7
@@ -835,7 +859,7 @@ block:
 	RET
 
 // func vnnimatQ5_0x1(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
 TEXT ·vnnimatQ5_0x1(SB), NOSPLIT, $0-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -852,6 +876,9 @@ panel:
 	MOVQ   BX, R8
 
 block:
+	PREFETCHT0    2048(CX)
+	PREFETCHT0    2112(CX)
+	PREFETCHT0    2176(CX)
 	VPXORD        Y2, Y2, Y2
 	VMOVDQU32     48(CX), Y4
 	VPANDD        Y0, Y4, Y3
@@ -957,7 +984,7 @@ DATA high4_1<>+31(SB)/1, $0x10
 GLOBL high4_1<>(SB), RODATA|NOPTR, $32
 
 // func vnnimatQ5_0x2(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
 TEXT ·vnnimatQ5_0x2(SB), NOSPLIT, $0-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -975,6 +1002,9 @@ panel:
 	MOVQ   DI, R10
 
 block:
+	PREFETCHT0    2048(DX)
+	PREFETCHT0    2112(DX)
+	PREFETCHT0    2176(DX)
 	VPXORD        Y3, Y3, Y3
 	VPXORD        Y4, Y4, Y4
 	VMOVDQU32     48(DX), Y6
@@ -1065,7 +1095,7 @@ block:
 	RET
 
 // func vnnimatQ5_0x3(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
 TEXT ·vnnimatQ5_0x3(SB), NOSPLIT, $0-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -1084,6 +1114,9 @@ panel:
 	MOVQ   DI, R10
 
 block:
+	PREFETCHT0    2048(DX)
+	PREFETCHT0    2112(DX)
+	PREFETCHT0    2176(DX)
 	VPXORD        Y4, Y4, Y4
 	VPXORD        Y5, Y5, Y5
 	VPXORD        Y6, Y6, Y6
@@ -1193,7 +1226,7 @@ block:
 	RET
 
 // func vnnimatQ5_0x4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
 TEXT ·vnnimatQ5_0x4(SB), NOSPLIT, $0-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -1215,6 +1248,9 @@ panel:
 	MOVQ   DI, R10
 
 block:
+	PREFETCHT0    2048(DX)
+	PREFETCHT0    2112(DX)
+	PREFETCHT0    2176(DX)
 	VPXORD        Y5, Y5, Y5
 	VPXORD        Y6, Y6, Y6
 	VPXORD        Y7, Y7, Y7
@@ -1344,7 +1380,7 @@ block:
 	RET
 
 // func vnnimatQ5_1x1(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
 TEXT ·vnnimatQ5_1x1(SB), NOSPLIT, $0-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -1361,6 +1397,9 @@ panel:
 	MOVQ   BX, R8
 
 block:
+	PREFETCHT0    2048(CX)
+	PREFETCHT0    2112(CX)
+	PREFETCHT0    2176(CX)
 	VPXORD        Y2, Y2, Y2
 	VMOVDQU32     64(CX), Y4
 	VPANDD        Y0, Y4, Y3
@@ -1433,7 +1472,7 @@ block:
 	RET
 
 // func vnnimatQ5_1x2(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
 TEXT ·vnnimatQ5_1x2(SB), NOSPLIT, $0-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -1451,6 +1490,9 @@ panel:
 	MOVQ   DI, R10
 
 block:
+	PREFETCHT0    2048(DX)
+	PREFETCHT0    2112(DX)
+	PREFETCHT0    2176(DX)
 	VPXORD        Y3, Y3, Y3
 	VPXORD        Y4, Y4, Y4
 	VMOVDQU32     64(DX), Y6
@@ -1542,7 +1584,7 @@ block:
 	RET
 
 // func vnnimatQ5_1x3(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
 TEXT ·vnnimatQ5_1x3(SB), NOSPLIT, $0-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -1561,6 +1603,9 @@ panel:
 	MOVQ   DI, R10
 
 block:
+	PREFETCHT0    2048(DX)
+	PREFETCHT0    2112(DX)
+	PREFETCHT0    2176(DX)
 	VPXORD        Y4, Y4, Y4
 	VPXORD        Y5, Y5, Y5
 	VPXORD        Y6, Y6, Y6
@@ -1671,7 +1716,7 @@ block:
 	RET
 
 // func vnnimatQ5_1x4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
 TEXT ·vnnimatQ5_1x4(SB), NOSPLIT, $0-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -1693,6 +1738,9 @@ panel:
 	MOVQ   DI, R10
 
 block:
+	PREFETCHT0    2048(DX)
+	PREFETCHT0    2112(DX)
+	PREFETCHT0    2176(DX)
 	VPXORD        Y5, Y5, Y5
 	VPXORD        Y6, Y6, Y6
 	VPXORD        Y7, Y7, Y7
@@ -1823,7 +1871,7 @@ block:
 	RET
 
 // func vnnimatQ8_0x1(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
 TEXT ·vnnimatQ8_0x1(SB), NOSPLIT, $0-56
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
@@ -1839,6 +1887,11 @@ panel:
 	MOVQ   BX, R8
 
 block:
+	PREFETCHT0    2048(CX)
+	PREFETCHT0    2112(CX)
+	PREFETCHT0    2176(CX)
+	PREFETCHT0    2240(CX)
+	PREFETCHT0    2304(CX)
 	VPXORD        Y1, Y1, Y1
 	VMOVDQU32     16(CX), Y2
 	VPXORD        bias<>+0(SB), Y2, Y2
@@ -1920,7 +1973,7 @@ DATA bias<>+31(SB)/1, $0x80
 GLOBL bias<>(SB), RODATA|NOPTR, $32
 
 // func vnnimatQ8_0x2(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
 TEXT ·vnnimatQ8_0x2(SB), NOSPLIT, $0-56
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
@@ -1937,6 +1990,11 @@ panel:
 	MOVQ   DI, R10
 
 block:
+	PREFETCHT0    2048(DX)
+	PREFETCHT0    2112(DX)
+	PREFETCHT0    2176(DX)
+	PREFETCHT0    2240(DX)
+	PREFETCHT0    2304(DX)
 	VPXORD        Y2, Y2, Y2
 	VPXORD        Y3, Y3, Y3
 	VMOVDQU32     16(DX), Y4
@@ -2003,7 +2061,7 @@ block:
 	RET
 
 // func vnnimatQ8_0x3(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
 TEXT ·vnnimatQ8_0x3(SB), NOSPLIT, $0-56
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
@@ -2021,6 +2079,11 @@ panel:
 	MOVQ   DI, R10
 
 block:
+	PREFETCHT0    2048(DX)
+	PREFETCHT0    2112(DX)
+	PREFETCHT0    2176(DX)
+	PREFETCHT0    2240(DX)
+	PREFETCHT0    2304(DX)
 	VPXORD        Y3, Y3, Y3
 	VPXORD        Y4, Y4, Y4
 	VPXORD        Y5, Y5, Y5
@@ -2106,7 +2169,7 @@ block:
 	RET
 
 // func vnnimatQ8_0x4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
 TEXT ·vnnimatQ8_0x4(SB), NOSPLIT, $0-56
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
@@ -2127,6 +2190,11 @@ panel:
 	MOVQ   DI, R10
 
 block:
+	PREFETCHT0    2048(DX)
+	PREFETCHT0    2112(DX)
+	PREFETCHT0    2176(DX)
+	PREFETCHT0    2240(DX)
+	PREFETCHT0    2304(DX)
 	VPXORD        Y4, Y4, Y4
 	VPXORD        Y5, Y5, Y5
 	VPXORD        Y6, Y6, Y6
@@ -2232,7 +2300,7 @@ block:
 	RET
 
 // func vnnimatIQ4_NLx1(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
 TEXT ·vnnimatIQ4_NLx1(SB), NOSPLIT, $0-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -2249,6 +2317,9 @@ panel:
 	MOVQ   BX, R8
 
 block:
+	PREFETCHT0    2048(CX)
+	PREFETCHT0    2112(CX)
+	PREFETCHT0    2176(CX)
 	VPXORD        Y2, Y2, Y2
 	VMOVDQU32     16(CX), Y4
 	VPANDD        Y0, Y4, Y3
@@ -2380,7 +2451,7 @@ DATA iq4nlBiased<>+31(SB)/1, $0xf1
 GLOBL iq4nlBiased<>(SB), RODATA|NOPTR, $32
 
 // func vnnimatIQ4_NLx2(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
 TEXT ·vnnimatIQ4_NLx2(SB), NOSPLIT, $0-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -2398,6 +2469,9 @@ panel:
 	MOVQ   DI, R10
 
 block:
+	PREFETCHT0    2048(DX)
+	PREFETCHT0    2112(DX)
+	PREFETCHT0    2176(DX)
 	VPXORD        Y3, Y3, Y3
 	VPXORD        Y4, Y4, Y4
 	VMOVDQU32     16(DX), Y6
@@ -2480,7 +2554,7 @@ block:
 	RET
 
 // func vnnimatIQ4_NLx3(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
 TEXT ·vnnimatIQ4_NLx3(SB), NOSPLIT, $0-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -2499,6 +2573,9 @@ panel:
 	MOVQ   DI, R10
 
 block:
+	PREFETCHT0    2048(DX)
+	PREFETCHT0    2112(DX)
+	PREFETCHT0    2176(DX)
 	VPXORD        Y4, Y4, Y4
 	VPXORD        Y5, Y5, Y5
 	VPXORD        Y6, Y6, Y6
@@ -2600,7 +2677,7 @@ block:
 	RET
 
 // func vnnimatIQ4_NLx4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
 TEXT ·vnnimatIQ4_NLx4(SB), NOSPLIT, $0-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -2622,6 +2699,9 @@ panel:
 	MOVQ   DI, R10
 
 block:
+	PREFETCHT0    2048(DX)
+	PREFETCHT0    2112(DX)
+	PREFETCHT0    2176(DX)
 	VPXORD        Y5, Y5, Y5
 	VPXORD        Y6, Y6, Y6
 	VPXORD        Y7, Y7, Y7
@@ -2743,7 +2823,7 @@ block:
 	RET
 
 // func vnnimatQ2_Kx1(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
 TEXT ·vnnimatQ2_Kx1(SB), NOSPLIT, $32-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -2772,6 +2852,7 @@ groups:
 	VPSLLD        $0x10, Y2, Y3
 	VPSRAD        $0x10, Y3, Y3
 	VPSRAD        $0x10, Y2, Y2
+	PREFETCHT0    2048(R9)
 	VPXORD        Y4, Y4, Y4
 	VMOVDQU32     (R9), Y6
 	VPANDD        Y0, Y6, Y5
@@ -2941,7 +3022,7 @@ DATA nibble16<>+31(SB)/1, $0x00
 GLOBL nibble16<>(SB), RODATA|NOPTR, $32
 
 // func vnnimatQ2_Kx2(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
 TEXT ·vnnimatQ2_Kx2(SB), NOSPLIT, $64-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -2972,6 +3053,7 @@ groups:
 	VPSLLD        $0x10, Y3, Y4
 	VPSRAD        $0x10, Y4, Y4
 	VPSRAD        $0x10, Y3, Y3
+	PREFETCHT0    2048(R11)
 	VPXORD        Y5, Y5, Y5
 	VPXORD        Y6, Y6, Y6
 	VMOVDQU32     (R11), Y8
@@ -3124,7 +3206,7 @@ groups:
 	RET
 
 // func vnnimatQ2_Kx3(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
 TEXT ·vnnimatQ2_Kx3(SB), NOSPLIT, $96-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -3157,6 +3239,7 @@ groups:
 	VPSLLD        $0x10, Y4, Y5
 	VPSRAD        $0x10, Y5, Y5
 	VPSRAD        $0x10, Y4, Y4
+	PREFETCHT0    2048(R11)
 	VPXORD        Y6, Y6, Y6
 	VPXORD        Y7, Y7, Y7
 	VPXORD        Y8, Y8, Y8
@@ -3360,7 +3443,7 @@ groups:
 	RET
 
 // func vnnimatQ2_Kx4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
 TEXT ·vnnimatQ2_Kx4(SB), NOSPLIT, $128-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -3397,6 +3480,7 @@ groups:
 	VPSLLD        $0x10, Y5, Y6
 	VPSRAD        $0x10, Y6, Y6
 	VPSRAD        $0x10, Y5, Y5
+	PREFETCHT0    2048(R11)
 	VPXORD        Y7, Y7, Y7
 	VPXORD        Y8, Y8, Y8
 	VPXORD        Y9, Y9, Y9
@@ -3653,7 +3737,7 @@ groups:
 	RET
 
 // func vnnimatQ3_Kx1(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
 TEXT ·vnnimatQ3_Kx1(SB), NOSPLIT, $32-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -3681,6 +3765,8 @@ groups:
 	VPSLLD        $0x10, Y2, Y3
 	VPSRAD        $0x10, Y3, Y3
 	VPSRAD        $0x10, Y2, Y2
+	PREFETCHT0    2048(R9)
+	PREFETCHT0    2112(R9)
 	VPXORD        Y4, Y4, Y4
 	VMOVDQU32     32(R9), Y6
 	VPANDD        Y0, Y6, Y5
@@ -3828,7 +3914,7 @@ DATA high2_1<>+31(SB)/1, $0x04
 GLOBL high2_1<>(SB), RODATA|NOPTR, $32
 
 // func vnnimatQ3_Kx2(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
 TEXT ·vnnimatQ3_Kx2(SB), NOSPLIT, $64-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -3858,6 +3944,8 @@ groups:
 	VPSLLD        $0x10, Y3, Y4
 	VPSRAD        $0x10, Y4, Y4
 	VPSRAD        $0x10, Y3, Y3
+	PREFETCHT0    2048(R11)
+	PREFETCHT0    2112(R11)
 	VPXORD        Y5, Y5, Y5
 	VPXORD        Y6, Y6, Y6
 	VMOVDQU32     32(R11), Y8
@@ -4019,7 +4107,7 @@ groups:
 	RET
 
 // func vnnimatQ3_Kx3(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
 TEXT ·vnnimatQ3_Kx3(SB), NOSPLIT, $96-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -4051,6 +4139,8 @@ groups:
 	VPSLLD        $0x10, Y4, Y5
 	VPSRAD        $0x10, Y5, Y5
 	VPSRAD        $0x10, Y4, Y4
+	PREFETCHT0    2048(R11)
+	PREFETCHT0    2112(R11)
 	VPXORD        Y6, Y6, Y6
 	VPXORD        Y7, Y7, Y7
 	VPXORD        Y8, Y8, Y8
@@ -4260,7 +4350,7 @@ groups:
 	RET
 
 // func vnnimatQ3_Kx4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
 TEXT ·vnnimatQ3_Kx4(SB), NOSPLIT, $128-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -4296,6 +4386,8 @@ groups:
 	VPSLLD        $0x10, Y5, Y6
 	VPSRAD        $0x10, Y6, Y6
 	VPSRAD        $0x10, Y5, Y5
+	PREFETCHT0    2048(R11)
+	PREFETCHT0    2112(R11)
 	VPXORD        Y7, Y7, Y7
 	VPXORD        Y8, Y8, Y8
 	VPXORD        Y9, Y9, Y9
@@ -4555,7 +4647,7 @@ groups:
 	RET
 
 // func vnnimatQ4_Kx1(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
 TEXT ·vnnimatQ4_Kx1(SB), NOSPLIT, $32-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -4583,6 +4675,10 @@ groups:
 	VPSLLD        $0x10, Y2, Y3
 	VPSRAD        $0x10, Y3, Y3
 	VPSRAD        $0x10, Y2, Y2
+	PREFETCHT0    2048(R9)
+	PREFETCHT0    2112(R9)
+	PREFETCHT0    2176(R9)
+	PREFETCHT0    2240(R9)
 	VPXORD        Y4, Y4, Y4
 	VMOVDQU32     (R9), Y6
 	VPANDD        Y0, Y6, Y5
@@ -4685,7 +4781,7 @@ groups:
 	RET
 
 // func vnnimatQ4_Kx2(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
 TEXT ·vnnimatQ4_Kx2(SB), NOSPLIT, $64-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -4715,6 +4811,10 @@ groups:
 	VPSLLD        $0x10, Y3, Y4
 	VPSRAD        $0x10, Y4, Y4
 	VPSRAD        $0x10, Y3, Y3
+	PREFETCHT0    2048(R11)
+	PREFETCHT0    2112(R11)
+	PREFETCHT0    2176(R11)
+	PREFETCHT0    2240(R11)
 	VPXORD        Y5, Y5, Y5
 	VPXORD        Y6, Y6, Y6
 	VMOVDQU32     (R11), Y8
@@ -4864,7 +4964,7 @@ groups:
 	RET
 
 // func vnnimatQ4_Kx3(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
 TEXT ·vnnimatQ4_Kx3(SB), NOSPLIT, $96-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -4896,6 +4996,10 @@ groups:
 	VPSLLD        $0x10, Y4, Y5
 	VPSRAD        $0x10, Y5, Y5
 	VPSRAD        $0x10, Y4, Y4
+	PREFETCHT0    2048(R11)
+	PREFETCHT0    2112(R11)
+	PREFETCHT0    2176(R11)
+	PREFETCHT0    2240(R11)
 	VPXORD        Y6, Y6, Y6
 	VPXORD        Y7, Y7, Y7
 	VPXORD        Y8, Y8, Y8
@@ -5092,7 +5196,7 @@ groups:
 	RET
 
 // func vnnimatQ4_Kx4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
 TEXT ·vnnimatQ4_Kx4(SB), NOSPLIT, $128-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -5128,6 +5232,10 @@ groups:
 	VPSLLD        $0x10, Y5, Y6
 	VPSRAD        $0x10, Y6, Y6
 	VPSRAD        $0x10, Y5, Y5
+	PREFETCHT0    2048(R11)
+	PREFETCHT0    2112(R11)
+	PREFETCHT0    2176(R11)
+	PREFETCHT0    2240(R11)
 	VPXORD        Y7, Y7, Y7
 	VPXORD        Y8, Y8, Y8
 	VPXORD        Y9, Y9, Y9
@@ -5374,7 +5482,7 @@ groups:
 	RET
 
 // func vnnimatQ5_Kx1(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
 TEXT ·vnnimatQ5_Kx1(SB), NOSPLIT, $32-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -5402,6 +5510,11 @@ groups:
 	VPSLLD        $0x10, Y2, Y3
 	VPSRAD        $0x10, Y3, Y3
 	VPSRAD        $0x10, Y2, Y2
+	PREFETCHT0    2048(R9)
+	PREFETCHT0    2112(R9)
+	PREFETCHT0    2176(R9)
+	PREFETCHT0    2240(R9)
+	PREFETCHT0    2304(R9)
 	VPXORD        Y4, Y4, Y4
 	VMOVDQU32     32(R9), Y6
 	VPANDD        Y0, Y6, Y5
@@ -5552,7 +5665,7 @@ groups:
 	RET
 
 // func vnnimatQ5_Kx2(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
 TEXT ·vnnimatQ5_Kx2(SB), NOSPLIT, $64-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -5582,6 +5695,11 @@ groups:
 	VPSLLD        $0x10, Y3, Y4
 	VPSRAD        $0x10, Y4, Y4
 	VPSRAD        $0x10, Y3, Y3
+	PREFETCHT0    2048(R11)
+	PREFETCHT0    2112(R11)
+	PREFETCHT0    2176(R11)
+	PREFETCHT0    2240(R11)
+	PREFETCHT0    2304(R11)
 	VPXORD        Y5, Y5, Y5
 	VPXORD        Y6, Y6, Y6
 	VMOVDQU32     32(R11), Y8
@@ -5779,7 +5897,7 @@ groups:
 	RET
 
 // func vnnimatQ5_Kx3(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
 TEXT ·vnnimatQ5_Kx3(SB), NOSPLIT, $96-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -5811,6 +5929,11 @@ groups:
 	VPSLLD        $0x10, Y4, Y5
 	VPSRAD        $0x10, Y5, Y5
 	VPSRAD        $0x10, Y4, Y4
+	PREFETCHT0    2048(R11)
+	PREFETCHT0    2112(R11)
+	PREFETCHT0    2176(R11)
+	PREFETCHT0    2240(R11)
+	PREFETCHT0    2304(R11)
 	VPXORD        Y6, Y6, Y6
 	VPXORD        Y7, Y7, Y7
 	VPXORD        Y8, Y8, Y8
@@ -6055,7 +6178,7 @@ groups:
 	RET
 
 // func vnnimatQ5_Kx4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
 TEXT ·vnnimatQ5_Kx4(SB), NOSPLIT, $128-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -6091,6 +6214,11 @@ groups:
 	VPSLLD        $0x10, Y5, Y6
 	VPSRAD        $0x10, Y6, Y6
 	VPSRAD        $0x10, Y5, Y5
+	PREFETCHT0    2048(R11)
+	PREFETCHT0    2112(R11)
+	PREFETCHT0    2176(R11)
+	PREFETCHT0    2240(R11)
+	PREFETCHT0    2304(R11)
 	VPXORD        Y7, Y7, Y7
 	VPXORD        Y8, Y8, Y8
 	VPXORD        Y9, Y9, Y9
@@ -6385,7 +6513,7 @@ groups:
 	RET
 
 // func vnnimatQ6_Kx1(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
 TEXT ·vnnimatQ6_Kx1(SB), NOSPLIT, $32-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -6413,6 +6541,9 @@ groups:
 	VPSLLD        $0x10, Y2, Y3
 	VPSRAD        $0x10, Y3, Y3
 	VPSRAD        $0x10, Y2, Y2
+	PREFETCHT0    2048(R9)
+	PREFETCHT0    2112(R9)
+	PREFETCHT0    2176(R9)
 	VPXORD        Y4, Y4, Y4
 	VMOVDQU32     64(R9), Y5
 	VPANDD        Y0, Y5, Y5
@@ -6564,7 +6695,7 @@ DATA high4_2<>+31(SB)/1, $0x30
 GLOBL high4_2<>(SB), RODATA|NOPTR, $32
 
 // func vnnimatQ6_Kx2(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
 TEXT ·vnnimatQ6_Kx2(SB), NOSPLIT, $64-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -6594,6 +6725,9 @@ groups:
 	VPSLLD        $0x10, Y3, Y4
 	VPSRAD        $0x10, Y4, Y4
 	VPSRAD        $0x10, Y3, Y3
+	PREFETCHT0    2048(R11)
+	PREFETCHT0    2112(R11)
+	PREFETCHT0    2176(R11)
 	VPXORD        Y5, Y5, Y5
 	VPXORD        Y6, Y6, Y6
 	VMOVDQU32     64(R11), Y7
@@ -6759,7 +6893,7 @@ groups:
 	RET
 
 // func vnnimatQ6_Kx3(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
 TEXT ·vnnimatQ6_Kx3(SB), NOSPLIT, $96-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -6791,6 +6925,9 @@ groups:
 	VPSLLD        $0x10, Y4, Y5
 	VPSRAD        $0x10, Y5, Y5
 	VPSRAD        $0x10, Y4, Y4
+	PREFETCHT0    2048(R11)
+	PREFETCHT0    2112(R11)
+	PREFETCHT0    2176(R11)
 	VPXORD        Y6, Y6, Y6
 	VPXORD        Y7, Y7, Y7
 	VPXORD        Y8, Y8, Y8
@@ -7004,7 +7141,7 @@ groups:
 	RET
 
 // func vnnimatQ6_Kx4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
 TEXT ·vnnimatQ6_Kx4(SB), NOSPLIT, $128-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -7040,6 +7177,9 @@ groups:
 	VPSLLD        $0x10, Y5, Y6
 	VPSRAD        $0x10, Y6, Y6
 	VPSRAD        $0x10, Y5, Y5
+	PREFETCHT0    2048(R11)
+	PREFETCHT0    2112(R11)
+	PREFETCHT0    2176(R11)
 	VPXORD        Y7, Y7, Y7
 	VPXORD        Y8, Y8, Y8
 	VPXORD        Y9, Y9, Y9

@@ -183,6 +183,7 @@ func mat32(s spec, cols int) {
 	a := newColumns(cols, base, lda)
 	MOVQ(blocks, left)
 	Label("block")
+	prefetch(w, s.blockBytes())
 	sums := ymms(cols)
 	s.dotQuads(s.reader(w, s.groupAt(), mask), 0, 8, a, cols, ones16(), sums, true)
 	d := YMM()
@@ -221,6 +222,17 @@ func mat32(s spec, cols int) {
 	JNZ(LabelRef("panel"))
 	VZEROUPPER()
 	RET()
+}
+
+// ahead is how far before its use memory is asked for, in bytes: weights are read
+// once a step, so a kernel for few columns waits for little else.
+const ahead = 2048
+
+// prefetch asks for the lines of n bytes ahead of p.
+func prefetch(p reg.GPVirtual, n int) {
+	for at := 0; at < n; at += 64 {
+		PREFETCHT0(Mem{Base: p, Disp: ahead + at})
+	}
 }
 
 func log2(n int) (k uint64) {
@@ -305,6 +317,7 @@ func (s spec) scalePair(group, sc reg.GPVirtual, mask reg.VecVirtual, a columns,
 	pair, one := YMM(), YMM()
 	s.loadScales(Mem{Base: sc}, pair)
 	splitPair(pair, one, pair)
+	prefetch(group, s.sub/16*s.groupBytes())
 	if s.sub == 16 {
 		r := s.reader(group, 0, mask)
 		s.dotQuads(r, 0, 4, a, cols, one, sums, false)
