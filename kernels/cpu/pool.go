@@ -150,7 +150,7 @@ const (
 	crewRows       = 16 // larger steps have stages longer than a time slice
 	crewShare      = 3  // 1/crewShare of the threads' time asleep makes a step bad
 	crewMinPenalty = 32
-	crewMaxPenalty = 4096
+	crewMaxPenalty = 1024
 	crewForgive    = 1024 // good steps
 )
 
