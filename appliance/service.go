@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"hearth/appliance/config"
 	"hearth/engine/infer"
 	"hearth/policy"
 	"hearth/web"
@@ -114,7 +115,9 @@ func (a *Appliance) Models(ctx context.Context, g *web.Grant) ([]infer.Model, er
 	if adm == nil {
 		return nil, infer.Errorf(infer.CodeUnauthorized, "the request was not admitted")
 	}
-	var out []infer.Model
+	// Clients without a choice of their own take the first: the built-in model,
+	// which knows this appliance only, comes last.
+	var out, last []infer.Model
 	for _, name := range a.policy.Models(&adm.ID) {
 		path, err := a.policy.Route(&adm.ID, name)
 		if err != nil {
@@ -124,12 +127,16 @@ func (a *Appliance) Models(ctx context.Context, g *web.Grant) ([]infer.Model, er
 			if lm := a.models.get(cand.Model); lm != nil {
 				info := lm.describe()
 				info.Name = name
-				out = append(out, info)
+				if lm.spec.Path == config.EmbeddedPath {
+					last = append(last, info)
+				} else {
+					out = append(out, info)
+				}
 				break
 			}
 		}
 	}
-	return out, nil
+	return append(out, last...), nil
 }
 
 // Count gives the size of a request without running it.
