@@ -11,18 +11,19 @@ import (
 	"hearth/kernels"
 )
 
-// sets lists what this processor can run, best first.
+// sets lists what this processor can run; the first is what is taken unasked.
 var sets = sync.OnceValue(func() []*kernelSet {
 	var all []*kernelSet
 	x := &cpu.X86
 	if x.HasAVX2 && x.HasFMA && x.HasF16C {
-		// The AVX-512 kernels must also show, once in each process, that they agree
-		// with the portable ones here.
+		all = append(all, &avx2)
+		// The AVX-512 kernels must be asked for by name until they have been run
+		// on such a processor, and must show, once in each process, that they
+		// agree with the portable ones.
 		if x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL && x.HasAVX512VNNI && agree(&vnni, &portable) {
 			all = append(all, &vnni)
 		}
 		all = append(all, emulated()...)
-		all = append(all, &avx2)
 	}
 	return append(all, &portable)
 })
