@@ -41,7 +41,7 @@ type Appliance struct {
 	started time.Time
 
 	store     *store.Store
-	library   *artifact.Store
+	artifacts *artifact.Store
 	models    *models
 	policy    *policy.Policy
 	telemetry *telemetry
@@ -179,7 +179,7 @@ func (a *Appliance) openTelemetry(context.Context) error {
 
 func (a *Appliance) openModels(context.Context) error {
 	var err error
-	if a.library, err = artifact.Open(a.dir.models()); err != nil {
+	if a.artifacts, err = artifact.Open(a.dir.models()); err != nil {
 		return fmt.Errorf("cannot open the model library: %w", err)
 	}
 	open := a.opt.Open

@@ -24,7 +24,7 @@ var embeddedFiles embed.FS
 // specs lists what a configuration serves: its [[model]] tables, and with
 // library.serve the installed models that no table points to.
 func (a *Appliance) specs(c *config.Config) []modelSpec {
-	installed, err := a.library.List()
+	installed, err := a.artifacts.List()
 	if err != nil {
 		a.log.Error("cannot list the installed models", "error", err)
 	}
@@ -60,7 +60,7 @@ func (a *Appliance) locate(s *modelSpec, installed []artifact.Manifest) {
 	}
 	for _, man := range installed {
 		if man.Name == s.Path {
-			if file, err := a.library.Path(man.Name); err == nil {
+			if file, err := a.artifacts.Path(man.Name); err == nil {
 				s.File, s.Digest, s.Licence = file, man.Digest, man.Licence.ID
 				return
 			}
