@@ -157,7 +157,7 @@ func (p *reParser) hex(at, n int) (runeSet, error) {
 	return runeSet{{v, v}}, nil
 }
 
-// unicodeEscape reads \uXXXX, a surrogate pair of these, or \u{X…}.
+// unicodeEscape reads \u with four hex digits, a surrogate pair of these, or \u{hex}.
 func (p *reParser) unicodeEscape(at int) (runeSet, error) {
 	if p.eat("{") {
 		end := strings.IndexByte(p.s[p.at:], '}')

@@ -304,7 +304,7 @@ func (s *scanner) escape() error {
 	return nil
 }
 
-// hex4 reads \uXXXX at the head of b.
+// hex4 reads \u and four hex digits at the head of b.
 func hex4(b []byte) (rune, bool) {
 	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
 		return 0, false
