@@ -12,6 +12,7 @@ import (
 
 	"hearth/engine"
 	"hearth/engine/infer"
+	"hearth/engine/sched"
 	"hearth/engine/weights/gguftest"
 	"hearth/kernels"
 )
@@ -352,7 +353,10 @@ func TestFullQueueIsTold(t *testing.T) {
 }
 
 func TestCloseEndsStreams(t *testing.T) {
-	e := own(t, nil)
+	// A step takes a while, so that the answer is not over before Close comes.
+	e := own(t, func(o *engine.Options) {
+		o.BeforeStep = func(uint64, []*sched.Sequence, func(*sched.Sequence)) { time.Sleep(10 * time.Millisecond) }
+	})
 	r := completion(1, 2, 3)
 	r.Sampling.MaxTokens = 250
 	closed := false
