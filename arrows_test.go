@@ -17,30 +17,32 @@ import (
 // for everything below it; the longest key that matches counts. The leaf
 // engine/infer may be imported by all and is not listed.
 var arrows = map[string][]string{
-	"hearth":                   {"hearth/appliance"},
-	"hearth/appliance":         {"hearth/appliance/*", "hearth/web", "hearth/policy", "hearth/engine", "hearth/engine/*", "hearth/store"},
-	"hearth/appliance/config":  {"hearth/policy", "hearth/store"},
-	"hearth/appliance/certs":   {"hearth/appliance/config"},
-	"hearth/appliance/loadgen": {"hearth/web/sse"},
-	"hearth/web":               {"hearth/web/*"},
-	"hearth/web/*":             {"hearth/web/sse", "hearth/web/wire", "hearth/web/jsonread", "hearth/web/jsonwrite"},
-	"hearth/web/webtest":       {"hearth/web", "hearth/web/*"}, // a Service for tests
-	"hearth/policy":            {"hearth/store"},
-	"hearth/store":             {},
-	"hearth/engine":            {"hearth/engine/*", "hearth/kernels", "hearth/kernels/*"},
-	"hearth/engine/infer":      {},
-	"hearth/engine/core":       {"hearth/engine/sched", "hearth/engine/sampler", "hearth/engine/output", "hearth/engine/grammar", "hearth/kernels"},
-	"hearth/engine/artifact":   {"hearth/engine/weights", "hearth/engine/model"},
-	"hearth/engine/model":      {"hearth/engine/weights", "hearth/kernels"},
-	"hearth/engine/weights":    {"hearth/kernels"},
-	"hearth/engine/bench":      {"hearth/engine/weights", "hearth/engine/model", "hearth/kernels", "hearth/kernels/*"},
-	"hearth/engine/selftest":   {"hearth/engine", "hearth/engine/*", "hearth/kernels", "hearth/kernels/*"},
-	"hearth/engine/remote":     {"hearth/engine", "hearth/engine/worker"},
-	"hearth/engine/*":          {"hearth/kernels"},
-	"hearth/kernels":           {},
-	"hearth/kernels/*":         {"hearth/kernels", "hearth/kernels/*"},
-	"hearth/scripts/*":         {"hearth/*"}, // tools of ours, not part of the product
-	"hearth/internal/*":        {},
+	"hearth":                    {"hearth/appliance"},
+	"hearth/appliance":          {"hearth/appliance/*", "hearth/web", "hearth/web/*", "hearth/policy", "hearth/engine", "hearth/engine/*", "hearth/store"},
+	"hearth/appliance/config":   {"hearth/policy", "hearth/store"},
+	"hearth/appliance/certs":    {"hearth/appliance/config"},
+	"hearth/appliance/loadgen":  {"hearth/web/sse"},
+	"hearth/appliance/upstream": {"hearth/policy", "hearth/store", "hearth/web/*"},
+	"hearth/appliance/conform":  {"hearth/policy", "hearth/appliance/upstream", "hearth/web/*"},
+	"hearth/web":                {"hearth/web/*"},
+	"hearth/web/*":              {"hearth/web/sse", "hearth/web/wire", "hearth/web/jsonread", "hearth/web/jsonwrite"},
+	"hearth/web/webtest":        {"hearth/web", "hearth/web/*"}, // a Service for tests
+	"hearth/policy":             {"hearth/store"},
+	"hearth/store":              {},
+	"hearth/engine":             {"hearth/engine/*", "hearth/kernels", "hearth/kernels/*"},
+	"hearth/engine/infer":       {},
+	"hearth/engine/core":        {"hearth/engine/sched", "hearth/engine/sampler", "hearth/engine/output", "hearth/engine/grammar", "hearth/kernels"},
+	"hearth/engine/artifact":    {"hearth/engine/weights", "hearth/engine/model"},
+	"hearth/engine/model":       {"hearth/engine/weights", "hearth/kernels"},
+	"hearth/engine/weights":     {"hearth/kernels"},
+	"hearth/engine/bench":       {"hearth/engine/weights", "hearth/engine/model", "hearth/kernels", "hearth/kernels/*"},
+	"hearth/engine/selftest":    {"hearth/engine", "hearth/engine/*", "hearth/kernels", "hearth/kernels/*"},
+	"hearth/engine/remote":      {"hearth/engine", "hearth/engine/worker"},
+	"hearth/engine/*":           {"hearth/kernels"},
+	"hearth/kernels":            {},
+	"hearth/kernels/*":          {"hearth/kernels", "hearth/kernels/*"},
+	"hearth/scripts/*":          {"hearth/*"}, // tools of ours, not part of the product
+	"hearth/internal/*":         {},
 }
 
 // shared may be imported by everything of ours.

@@ -22,8 +22,10 @@ type Config struct {
 	Auth AuthConfig `toml:"auth"`
 	// Tenants; if there are none, one called "default" without limits exists.
 	Tenants []TenantConfig `toml:"tenant"`
-	Routes  []RouteConfig  `toml:"route"`
-	Prices  []PriceConfig  `toml:"price"`
+	// Upstreams are the providers that routes may name.
+	Upstreams []UpstreamConfig `toml:"upstream"`
+	Routes    []RouteConfig    `toml:"route"`
+	Prices    []PriceConfig    `toml:"price"`
 }
 
 // AuthConfig bounds how often one address may fail to authenticate.
@@ -61,14 +63,38 @@ type BudgetConfig struct {
 // RouteConfig is one [[route]]: a name that callers may ask for, and what
 // serves it. Local models that no route names are served under their own name.
 type RouteConfig struct {
-	Model    string   `toml:"model"`    // the public name
-	Aliases  []string `toml:"aliases"`  // more public names
-	Backend  string   `toml:"backend"`  // "local" (default): the engine in this box
-	Upstream string   `toml:"upstream"` // the model's name at the backend; empty: Model
-	Class    string   `toml:"class"`    // request class for scheduling; empty: the default
+	Model   string   `toml:"model"`   // the public name
+	Aliases []string `toml:"aliases"` // more public names
+	// Contract names the contract that all candidates are declared to keep;
+	// empty: the route's name.
+	Contract string `toml:"contract"`
+	Class    string `toml:"class"` // request class for scheduling; empty: the default
+	// Effect is "read-only" (repetition is safe) or "effectful" (default): then a
+	// request whose outcome is unknown is never sent again.
+	Effect string `toml:"effect"`
+	// Candidates, in order of preference. None: the local model named Model.
+	Candidates []CandidateConfig `toml:"candidate"`
+	// Split says how a candidate is chosen: "ordered" (default), "weighted",
+	// "least-outstanding", "prefix".
+	Split string `toml:"split"`
+	// OnLoss is "reject" (default) or "report": what happens where a field that
+	// changes the meaning has no counterpart at a candidate.
+	OnLoss string `toml:"on_loss"`
 	// Deadline bounds a whole request, from admission to the last token;
 	// default 0: none beyond the server's.
-	Deadline Duration `toml:"deadline"`
+	Deadline Duration    `toml:"deadline"`
+	Retry    RetryConfig `toml:"retry"`
+	Queue    QueueConfig `toml:"queue"`
+	// MaxOutputTokens bounds what a caller may ask for; OverMax says what
+	// happens beyond: "reject" (default) or "clamp". 0: no bound.
+	MaxOutputTokens int    `toml:"max_output_tokens"`
+	OverMax         string `toml:"over_max"`
+	// DataClasses of the requests of this route; a candidate's upstream must
+	// accept all of them. Regions in which it may be served; empty: any.
+	DataClasses []string `toml:"data_classes"`
+	Regions     []string `toml:"regions"`
+	// Rules names the [[rule]] tables that are applied, in order.
+	Rules []string `toml:"rules"`
 }
 
 // PriceConfig is one [[price]], in dollars per million tokens.
@@ -110,8 +136,10 @@ const (
 	maxCapUSD     = 1_000_000
 	maxPriceUSD   = 1_000_000
 	defaultTenant = "default"
-	localBackend  = "local"
 )
+
+// Local is the name of the engine in this box among upstreams.
+const Local = "local"
 
 // Fault is one thing wrong with a configuration.
 type Fault struct {
@@ -136,11 +164,14 @@ func (c *Config) Defaults() {
 		c.Tenants = []TenantConfig{{Name: defaultTenant}}
 	}
 	for i := range c.Routes {
-		if c.Routes[i].Backend == "" {
-			c.Routes[i].Backend = localBackend
+		r := &c.Routes[i]
+		if len(r.Candidates) == 0 {
+			r.Candidates = []CandidateConfig{{Upstream: Local}}
 		}
-		if c.Routes[i].Upstream == "" {
-			c.Routes[i].Upstream = c.Routes[i].Model
+		for j := range r.Candidates {
+			if r.Candidates[j].Model == "" {
+				r.Candidates[j].Model = r.Model
+			}
 		}
 	}
 	for i := range c.Prices {
@@ -287,10 +318,6 @@ func (v *validator) routes(rs []RouteConfig) {
 		for j, a := range r.Aliases {
 			v.public(fmt.Sprintf("%s.aliases[%d]", path, j), a, taken)
 		}
-		if r.Backend != localBackend {
-			v.fault(path+".backend", "cannot use backend %.64q: this build has %q only", r.Backend, localBackend)
-		}
-		v.name(path+".upstream", r.Upstream, false)
 		v.name(path+".class", r.Class, true)
 		if d := time.Duration(r.Deadline); d != 0 && (d < time.Second || d > 24*time.Hour) {
 			v.fault(path+".deadline", "cannot use %v: want 1s to 24h, or 0 for none", d)

@@ -54,7 +54,7 @@ func TestValidateListsAllFaults(t *testing.T) {
 		},
 		Routes: []RouteConfig{
 			{Model: "m", Aliases: []string{"m", "x y"}},
-			{Model: "n", Backend: "openai", Deadline: Duration(time.Millisecond)},
+			{Model: "n", Deadline: Duration(time.Millisecond)},
 		},
 		Prices: []PriceConfig{{Model: "m", CachedUSDPerM: &neg}, {Model: "m"}},
 	}
@@ -65,7 +65,7 @@ func TestValidateListsAllFaults(t *testing.T) {
 	}
 	want := "zone price_version auth.failure_burst tenant[0].models[0] tenant[0].models[1] tenant[0].limits.concurrency " +
 		"tenant[1].name tenant[1].zone tenant[1].budget[0].period tenant[1].budget[1].cap_usd tenant[1].budget[2].period tenant[2].name " +
-		"route[0].aliases[0] route[0].aliases[1] route[1].backend route[1].deadline price[0].cached_usd_per_m price[1].model"
+		"route[0].aliases[0] route[0].aliases[1] route[1].deadline price[0].cached_usd_per_m price[1].model"
 	if got := strings.Join(paths, " "); got != want {
 		t.Errorf("faults at\n%s\nwant\n%s", got, want)
 	}

@@ -437,7 +437,7 @@ func TestReloadKeepsLimitState(t *testing.T) {
 
 func TestRoutesAndModels(t *testing.T) {
 	c := priced(TenantConfig{Name: "default"}, TenantConfig{Name: "small", Models: []string{"ti*", "nice"}})
-	c.Routes = []RouteConfig{{Model: "nice", Aliases: []string{"gpt-4o"}, Upstream: "big", Class: "batch", Deadline: Duration(time.Minute)}}
+	c.Routes = []RouteConfig{{Model: "nice", Aliases: []string{"gpt-4o"}, Candidates: []CandidateConfig{{Upstream: Local, Model: "big"}}, Class: "batch", Deadline: Duration(time.Minute)}}
 	w := newWorld(t, c, "tiny", "big")
 	all, small := w.key(store.Key{}), w.key(store.Key{Tenant: "small"})
 	one := w.key(store.Key{Tenant: "small", Models: []string{"tiny", "big"}})

@@ -32,17 +32,22 @@ type tenant struct {
 // Route is how a public model name is served.
 type Route struct {
 	Name       string        // public name of the route
+	Contract   string        // what all candidates are declared to keep
 	Class      string        // request class
 	Deadline   time.Duration // 0: none of its own
 	Candidates []Candidate   // in order; at least one
+	Config     *RouteConfig  // the rest; nil for a local model that no route names
+	Revision   string        // digest of the route's configuration, its upstreams and prices included
 }
 
 // Candidate is one backend that may serve a route.
 type Candidate struct {
-	Backend string // "local" is the engine in this box
-	Model   string // the model's name there
-	Price   store.Price
-	Priced  bool // a price is known
+	Backend         string // name of an upstream; Local is the engine in this box
+	Model           string // the model's name there
+	Price           store.Price
+	Priced          bool            // a price is known
+	MaxOutputTokens int             // held where the request names no maximum; 0 for the local engine, which knows its own
+	Upstream        *UpstreamConfig // nil for the local engine
 }
 
 // build makes the snapshot of a validated configuration.
@@ -57,8 +62,17 @@ func build(c Config, local []string) (*Snapshot, error) {
 	}
 	for i := range c.Routes {
 		r := &c.Routes[i]
-		route := &Route{Name: r.Model, Class: r.Class, Deadline: time.Duration(r.Deadline),
-			Candidates: []Candidate{s.candidate(r.Model, r.Backend, r.Upstream)}}
+		route := &Route{Name: r.Model, Contract: r.Contract, Class: r.Class, Deadline: time.Duration(r.Deadline), Config: r}
+		for _, cc := range r.Candidates {
+			cand := s.candidate(r.Model, cc.Upstream, cc.Model)
+			cand.MaxOutputTokens = cc.MaxOutputTokens
+			for j := range c.Upstreams {
+				if c.Upstreams[j].Name == cc.Upstream {
+					cand.Upstream = &c.Upstreams[j]
+				}
+			}
+			route.Candidates = append(route.Candidates, cand)
+		}
 		for _, name := range append([]string{r.Model}, r.Aliases...) {
 			s.routes[name] = route
 		}
@@ -66,7 +80,7 @@ func build(c Config, local []string) (*Snapshot, error) {
 	}
 	for _, m := range local {
 		if s.routes[m] == nil {
-			s.routes[m] = &Route{Name: m, Candidates: []Candidate{s.candidate(m, localBackend, m)}}
+			s.routes[m] = &Route{Name: m, Candidates: []Candidate{s.candidate(m, Local, m)}}
 			s.names = append(s.names, m)
 		}
 	}

@@ -39,6 +39,61 @@ type Service interface {
 	Status(ctx context.Context) Status
 
 	Sessions
+	Once
+	Responses
+}
+
+// Once answers repeats of a request that carries an Idempotency-Key with the
+// first answer. The scope of a key is the caller's API key.
+type Once interface {
+	// Claim takes the key for the body with the given SHA-256. It returns a
+	// Recording if the request is to be served, or the Replay of the first
+	// answer if that is finished; CodeConflict if the key was used with another
+	// body, or while the first request is still open.
+	Claim(ctx context.Context, g *Grant, key string, route string, body [32]byte) (Recording, *Replay, error)
+}
+
+// Recording receives the answer to a claimed request. Exactly one of Keep and
+// Forget ends it.
+type Recording interface {
+	// Keep stores the answer for replays, durably, before its end is sent.
+	Keep(a Replay) error
+	// Forget gives the key up: nothing was charged, so a repeat may run.
+	Forget()
+}
+
+// Replay is a finished answer as it was sent.
+type Replay struct {
+	RequestID   string // of the first request
+	Status      int
+	ContentType string
+	Header      map[string]string // x-hearth-* headers of the first answer
+	Body        []byte            // the whole body, streams included
+}
+
+// Responses keeps the answers of the responses dialect for later retrieval and
+// as earlier turns. They are the caller's tenant's; they expire.
+type Responses interface {
+	// SaveResponse stores or replaces a response under its id.
+	SaveResponse(ctx context.Context, g *Grant, r *StoredResponse) error
+	// LoadResponse finds one of the caller's tenant; CodeNotFound else.
+	LoadResponse(ctx context.Context, g *Grant, id string) (*StoredResponse, error)
+	DeleteResponse(ctx context.Context, g *Grant, id string) error
+	// Detach runs f after the caller's request is over, with a grant of its own
+	// that is released when f ends, and a context that ends with the appliance,
+	// the route's deadline, or CancelResponse of the id.
+	Detach(g *Grant, id string, f func(ctx context.Context, g *Grant)) error
+	// CancelResponse ends a detached run; false if none runs under the id.
+	CancelResponse(ctx context.Context, g *Grant, id string) (bool, error)
+}
+
+// StoredResponse is one response with what a following turn needs.
+type StoredResponse struct {
+	ID      string
+	Created time.Time
+	Body    []byte // the response object, JSON
+	Input   []byte // the input items that led to it, JSON array, earlier turns included
+	Expires time.Time
 }
 
 // Sessions are the browser side of authentication: how the status page turns a
@@ -85,6 +140,11 @@ type Caller struct {
 	TraceState  string
 	// Retry is the client's own count of repeats (x-stainless-retry-count).
 	Retry int
+	// Timeout is how long the caller will wait (x-hearth-timeout-ms); 0: it did
+	// not say.
+	Timeout time.Duration
+	// Idempotency is the value of Idempotency-Key, empty if none.
+	Idempotency string
 }
 
 // Grant is an admission. Call fills in what became known on the way.
@@ -100,6 +160,14 @@ type Grant struct {
 	// Contract is the digest of the serving contract that answers, set by Call
 	// before its first event and returned as x-hearth-contract.
 	Contract string
+	// Losses are what the translation to the target loses, set by Call with
+	// Contract; told to the client in x-hearth-loss.
+	Losses []infer.Loss
+	// Route and Upstream name what serves the request, Revision the
+	// configuration it was routed by; set by Call with Contract.
+	Route    string
+	Upstream string
+	Revision string
 	Release  func() // idempotent
 }
 

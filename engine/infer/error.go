@@ -44,7 +44,40 @@ type Error struct {
 	// NoRetry makes the dialect tell clients not to repeat the request.
 	NoRetry bool
 	Cause   error
+	// Upstream is set where a provider failed.
+	Upstream *UpstreamFault
+	// Losses are set where the request was refused for what would be lost.
+	Losses []Loss
 }
+
+// UpstreamFault says how a provider failed, for whoever decides on the next
+// attempt.
+type UpstreamFault struct {
+	Class FailureClass
+	// Unsent is proof that the provider did not begin on the request: it may be
+	// sent again, or elsewhere, without doing the work twice.
+	Unsent    bool
+	Status    int    // HTTP status; 0: none came
+	RequestID string // the provider's own
+	// RetryAfter is what the provider asked for; it binds its whole quota domain.
+	RetryAfter time.Duration
+}
+
+// FailureClass is the kind of a provider's failure.
+type FailureClass string
+
+const (
+	FailConnect   FailureClass = "connect"    // no connection: refused, unresolved, TLS
+	FailRateLimit FailureClass = "rate_limit" // 429
+	FailQuota     FailureClass = "quota"      // the account is used up: no retry helps
+	FailOverload  FailureClass = "overload"   // 503, 529
+	FailServer    FailureClass = "server"     // other 5xx
+	FailTimeout   FailureClass = "timeout"    // no answer in time
+	FailLost      FailureClass = "lost"       // the connection ended before or within the answer
+	FailMalformed FailureClass = "malformed"  // an answer that cannot be read
+	FailAuth      FailureClass = "auth"       // 401, 403: our credential
+	FailRequest   FailureClass = "request"    // other 4xx: the request itself
+)
 
 func (e *Error) Error() string {
 	if e.Param != "" {

@@ -17,6 +17,8 @@ const (
 	EventFinish
 	// EventUsage is the last event of a complete stream; exactly one.
 	EventUsage
+	// EventFrame carries nothing but a Frame.
+	EventFrame
 )
 
 // Event is one step of an answer. Events of one choice are ordered; choices may
@@ -36,6 +38,14 @@ type Event struct {
 	Stop     string         // EventFinish: the stop string that matched, if any
 	Usage    *Usage         // EventStart (prompt side), EventUsage
 	Model    *Served        // EventStart
+	// Signature closes a piece of reasoning (EventReasoning): the provider's own
+	// seal, to be sent back with it. Redacted is a sealed block in place of text.
+	Signature string
+	Redacted  string
+	// Frame is set where the answer is passed on as it came (Served.Native): the
+	// provider's bytes that this event was read from. Of several events out of
+	// one frame only the first carries it.
+	Frame *Frame
 }
 
 // ToolDelta is a piece of a tool call. The first delta of a call has ID and
@@ -55,6 +65,9 @@ const (
 	FinishLength        FinishReason = "length"         // max tokens or context
 	FinishToolCalls     FinishReason = "tool_calls"     // complete tool calls
 	FinishContentFilter FinishReason = "content_filter" // withheld by policy or provider
+	FinishRefusal       FinishReason = "refusal"        // the model declined
+	FinishPause         FinishReason = "pause"          // a provider's long turn was interrupted, to be continued
+	FinishContext       FinishReason = "context"        // the context window is full; to dialects without the word: length
 )
 
 // Usage counts tokens in disjoint buckets on the prompt side:
@@ -66,7 +79,9 @@ type Usage struct {
 	CacheWriteTokens int
 	CompletionTokens int
 	ReasoningTokens  int
-	Estimated        bool // counted by us because the provider gave none
+	// CacheWriteHourTokens are those of CacheWriteTokens that are kept for an hour.
+	CacheWriteHourTokens int
+	Estimated            bool // counted by us because the provider gave none
 }
 
 // TokenLogprob is one token with its log-probability in the unfiltered
@@ -89,4 +104,10 @@ type TopLogprob struct {
 type Served struct {
 	Name        string
 	Fingerprint string // system_fingerprint: short form of the contract digest
+	// Native says that the answer comes in the caller's own dialect: every
+	// event's Frame is to be passed on in place of what the event says.
+	Native bool
+	// RequestID is the provider's own id of the request, empty for the local
+	// engine.
+	RequestID string
 }

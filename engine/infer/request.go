@@ -56,6 +56,15 @@ type Request struct {
 	// CacheSalt narrows prefix-cache sharing further than the tenant.
 	CacheSalt string
 	Priority  int // lower runs earlier; 0 is the default
+
+	Thinking Thinking
+	Hints    Hints
+	// Stream says that the caller reads the answer as it comes.
+	Stream bool
+	// Uses lists the fields that ask for more than plain text; see Losses.
+	Uses []Use
+	// Wire is the request as it came; nil for one that was made or changed here.
+	Wire *Wire
 }
 
 // Prompt is one completion prompt: Tokens if non-nil, else Text.
@@ -83,6 +92,10 @@ type Message struct {
 	Reasoning  string     // assistant: reasoning shown in an earlier turn
 	ToolCalls  []ToolCall // assistant
 	ToolCallID string     // tool: the call that this result answers
+	ToolError  bool       // tool: the result tells of a failure
+	// Thoughts are the reasoning of an earlier assistant turn in the form in
+	// which a provider takes it back; Reasoning is its readable text.
+	Thoughts []Thought
 }
 
 // Text joins the text parts of the message.
@@ -110,6 +123,11 @@ type Part struct {
 	URL  string
 	Data []byte
 	MIME string
+	// Name of a file; Detail of an image ("low", "high", "auto").
+	Name   string
+	Detail string
+	// Cache marks a cache breakpoint after this part: "", "5m" or "1h".
+	Cache string
 }
 
 // Tool is a function that the model may call.
@@ -118,12 +136,15 @@ type Tool struct {
 	Description string
 	Parameters  json.RawMessage // JSON Schema; nil means no parameters
 	Strict      bool            // arguments must match Parameters
+	Cache       string          // cache breakpoint after this tool: "", "5m" or "1h"
 }
 
 // ToolChoice says whether and which tool must be called.
 type ToolChoice struct {
 	Mode string // "auto" (default), "none", "required", "function"
 	Name string // with "function"
+	// Allowed narrows "auto" and "required" to these tools, if not empty.
+	Allowed []string
 }
 
 // ToolCall is a complete call made by the model.
@@ -202,6 +223,9 @@ type EmbedRequest struct {
 	Tenant     string
 	Inputs     []Prompt
 	Dimensions int // 0: the model's own width; else truncate and renormalize
+	Hints      Hints
+	Uses       []Use
+	Wire       *Wire
 }
 
 // EmbedResult holds one unit-length vector per input, in order.
@@ -209,4 +233,5 @@ type EmbedResult struct {
 	Model   string
 	Vectors [][]float32
 	Usage   Usage
+	Frame   *Frame // the answer as the provider sent it, in the caller's dialect
 }
