@@ -33,6 +33,18 @@ type Client interface {
 	DecodeError(status int, h http.Header, body []byte) *infer.Error
 }
 
+// Framing is how a provider frames the events of a stream.
+type Framing string
+
+const (
+	FramingSSE         Framing = "sse"              // text/event-stream; the default
+	FramingNDJSON      Framing = "ndjson"           // one JSON value a line: StreamDecoder.Frame gets one line, with no name
+	FramingEventStream Framing = "aws-event-stream" // application/vnd.amazon.eventstream: Frame gets the event's type and payload
+)
+
+// Framer is a Client whose provider does not stream SSE.
+type Framer interface{ Framing() Framing }
+
 // EmbedClient is a Client whose provider computes embeddings.
 type EmbedClient interface {
 	EncodeEmbed(r *infer.EmbedRequest, t Target) (*Outgoing, error)
@@ -71,7 +83,8 @@ type Outgoing struct {
 
 // StreamDecoder reads one streamed answer. It is not safe for concurrent use.
 type StreamDecoder interface {
-	// Frame appends the events of one SSE event (name may be empty) to dst. The
+	// Frame appends the events of one SSE event (name may be empty), or of what
+	// the client's Framing says in its place, to dst. The
 	// data is valid only during the call; what is kept is copied. An error frame
 	// of the provider is returned as an *infer.Error.
 	//
