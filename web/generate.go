@@ -198,6 +198,10 @@ func (x *exchange) streamed(d wire.Dialect, r *infer.Request, o wire.Options) {
 	ctx, cancel := context.WithCancel(x.r.Context())
 	out := sse.NewWriter(x.w, x.s.lim.WriteTime)
 	enc := d.NewStream(r, o)
+	framed, _ := enc.(wire.Framed)
+	if framed != nil {
+		out.SetContentType(framed.ContentType())
+	}
 	x.grant.Stream = true
 	ch := x.pump(ctx, x.s.opt.Service.Call(ctx, x.grant, r))
 	// The grant is given back by finish, so the call must be over before.
@@ -217,7 +221,7 @@ func (x *exchange) streamed(d wire.Dialect, r *infer.Request, o wire.Options) {
 		select {
 		case it, ok = <-ch:
 		case <-beat.C:
-			if out.Ping() != nil {
+			if framed == nil && out.Ping() != nil {
 				return
 			}
 			beat.Reset(x.s.lim.Heartbeat)

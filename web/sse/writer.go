@@ -14,6 +14,7 @@ type Writer struct {
 	w       http.ResponseWriter
 	rc      *http.ResponseController
 	timeout time.Duration
+	kind    string // media type; empty: text/event-stream
 	started bool
 	last    time.Time
 }
@@ -23,6 +24,10 @@ type Writer struct {
 func NewWriter(w http.ResponseWriter, timeout time.Duration) *Writer {
 	return &Writer{w: w, rc: http.NewResponseController(w), timeout: timeout}
 }
+
+// SetContentType makes it a stream of another framing; what is sent is then
+// complete in that framing, and Ping must not be used.
+func (w *Writer) SetContentType(kind string) { w.kind = kind }
 
 // Started tells whether the response head has been sent.
 func (w *Writer) Started() bool { return w.started }
@@ -52,7 +57,10 @@ func (w *Writer) head() {
 	}
 	w.started = true
 	h := w.w.Header()
-	h.Set("Content-Type", "text/event-stream; charset=utf-8")
+	if w.kind == "" {
+		w.kind = "text/event-stream; charset=utf-8"
+	}
+	h.Set("Content-Type", w.kind)
 	h.Set("Cache-Control", "no-cache, no-store, no-transform")
 	h.Set("X-Accel-Buffering", "no") // nginx would collect the whole answer
 	h.Del("Content-Length")

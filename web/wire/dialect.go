@@ -5,6 +5,7 @@
 package wire
 
 import (
+	"bytes"
 	"io"
 	"net/http"
 	"time"
@@ -57,6 +58,32 @@ type StreamEncoder interface {
 	Error(dst []byte, e *infer.Error) []byte
 	// End appends what ends a complete stream.
 	End(dst []byte) []byte
+}
+
+// Framed is a StreamEncoder whose stream is not SSE with comments allowed: its
+// media type is its own and no heartbeat is sent in it.
+type Framed interface {
+	ContentType() string
+	// Frame appends a frame that a provider of the same dialect sent, as it is
+	// passed on. End is called after the last one too, to end the framing.
+	Frame(dst []byte, f *infer.Frame) []byte
+}
+
+// AppendSSE appends a frame as one SSE event. Data of several lines becomes as
+// many data fields (HTML, section 9.2.6).
+func AppendSSE(dst []byte, f *infer.Frame) []byte {
+	if f.Event != "" {
+		dst = append(append(append(dst, "event: "...), f.Event...), '\n')
+	}
+	data := f.Data
+	for {
+		line, rest, more := bytes.Cut(data, []byte{'\n'})
+		dst = append(append(append(dst, "data: "...), line...), '\n')
+		if !more {
+			return append(dst, '\n')
+		}
+		data = rest
+	}
 }
 
 // Answer is a finished generation, collected from its events.
