@@ -163,6 +163,10 @@ type Grant struct {
 	// Losses are what the translation to the target loses, set by Call with
 	// Contract; told to the client in x-hearth-loss.
 	Losses []infer.Loss
+	// Deadline is when the caller stops waiting, as it said itself; zero: it did
+	// not. Idempotency is the key that it sent, empty if none. Set by Admit.
+	Deadline    time.Time
+	Idempotency string
 	// Route and Upstream name what serves the request, Revision the
 	// configuration it was routed by; set by Call with Contract.
 	Route    string

@@ -130,13 +130,16 @@ var Features = []Feature{
 	FeatureCacheKey, FeaturePrediction, FeatureKeepAlive, FeatureStore, FeatureBeta, FeatureObfuscation, FeatureToolAnnotation,
 }
 
-// Hint says that the feature cannot change what an answer says: to drop it is
-// reported, never refused.
+// Hint says that the feature is a label, or a wish about how and how much, which
+// cannot change what is asked for: to drop it is reported, never refused.
 func (f Feature) Hint() bool {
 	switch f {
 	case FeatureUser, FeatureMetadata, FeatureCacheKey, FeaturePrediction, FeatureKeepAlive, FeatureStore, FeatureBeta,
 		FeatureObfuscation, FeatureToolAnnotation, FeatureCacheBreakpoint, FeatureServiceTier, FeaturePriority, FeatureImageDetail,
-		FeatureCachedContent, FeatureReasoningSummary, FeatureReasoningEncrypted, FeatureMessageName, FeatureDeveloperRole:
+		FeatureMessageName, FeatureDeveloperRole, FeatureVerbosity, FeatureContextEdits, FeatureThoughtSignature,
+		FeatureReasoningEffort, FeatureReasoningBudget, FeatureReasoningSwitch, FeatureReasoningSummary, FeatureReasoningEncrypted:
+		return true
+	case FeatureTruncation: // a prompt that is too long is refused in any case
 		return true
 	}
 	return false
