@@ -42,6 +42,9 @@ type Event struct {
 	// seal, to be sent back with it. Redacted is a sealed block in place of text.
 	Signature string
 	Redacted  string
+	// Refusal marks Text of an EventText as the model's words of declining, where
+	// its provider tells them apart from an answer.
+	Refusal bool
 	// Frame is set where the answer is passed on as it came (Served.Native): the
 	// provider's bytes that this event was read from. Of several events out of
 	// one frame only the first carries it.

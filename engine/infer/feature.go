@@ -31,6 +31,9 @@ const (
 	FeatureToolResultError  Feature = "tool_result_error"
 	FeatureToolResultMedia  Feature = "tool_result_media" // images and files in a tool's result
 	FeatureThought          Feature = "thought"           // earlier reasoning, readable
+	// FeatureThoughtSealed is earlier reasoning that only the service which made it
+	// can open: the encrypted content of OpenAI's Responses.
+	FeatureThoughtSealed    Feature = "thought_sealed"
 	FeatureThoughtSignature Feature = "thought_signature" // earlier reasoning, signed, encrypted or redacted
 	FeatureCacheBreakpoint  Feature = "cache_breakpoint"
 	FeaturePrefill          Feature = "prefill" // the answer goes on from a last assistant turn
@@ -45,7 +48,10 @@ const (
 	FeatureToolSerial     Feature = "tool_serial"      // at most one call an answer
 	FeatureToolHosted     Feature = "tool_hosted"      // a tool that the provider runs itself
 	FeatureToolCustom     Feature = "tool_custom"      // free-text input
-	FeatureToolCallHosted Feature = "tool_call_hosted" // an earlier call of a hosted tool, or its result
+	// FeatureToolHostedOptional is a hosted tool that the model may use or leave
+	// (choice auto, beside other tools): agents list one with every request.
+	FeatureToolHostedOptional Feature = "tool_hosted_optional"
+	FeatureToolCallHosted     Feature = "tool_call_hosted" // an earlier call of a hosted tool, or its result
 
 	// Decoding.
 	FeatureMaxTokens         Feature = "max_tokens"
@@ -118,8 +124,9 @@ const (
 var Features = []Feature{
 	FeatureDeveloperRole, FeatureSystemMidway, FeatureMessageName, FeatureImageData, FeatureImageURL, FeatureImageDetail, FeatureAudio,
 	FeatureVideo, FeatureFile, FeatureCitations, FeatureRefusalPart, FeatureToolResultError, FeatureToolResultMedia, FeatureThought,
+	FeatureThoughtSealed,
 	FeatureThoughtSignature, FeatureCacheBreakpoint, FeaturePrefill, FeatureTools, FeatureToolStrict, FeatureToolRequired, FeatureToolNamed,
-	FeatureToolNone, FeatureToolAllowed, FeatureToolSerial, FeatureToolHosted, FeatureToolCustom, FeatureToolCallHosted, FeatureMaxTokens,
+	FeatureToolNone, FeatureToolAllowed, FeatureToolSerial, FeatureToolHosted, FeatureToolHostedOptional, FeatureToolCustom, FeatureToolCallHosted, FeatureMaxTokens,
 	FeatureMinTokens, FeatureTemperature, FeatureTopP, FeatureTopK, FeatureMinP, FeatureFrequencyPenalty, FeaturePresencePenalty,
 	FeatureRepetitionPenalty, FeatureLogitBias, FeatureSeed, FeatureChoices, FeatureStop, FeatureStopTokens, FeatureIgnoreEOS,
 	FeatureIncludeStop, FeatureLogprobs, FeaturePromptLogprobs, FeatureTokenIDs, FeatureTokenPrompt, FeatureEcho, FeatureSuffix,
@@ -135,7 +142,7 @@ var Features = []Feature{
 func (f Feature) Hint() bool {
 	switch f {
 	case FeatureUser, FeatureMetadata, FeatureCacheKey, FeaturePrediction, FeatureKeepAlive, FeatureStore, FeatureBeta,
-		FeatureObfuscation, FeatureToolAnnotation, FeatureCacheBreakpoint, FeatureServiceTier, FeaturePriority, FeatureImageDetail,
+		FeatureObfuscation, FeatureToolAnnotation, FeatureToolHostedOptional, FeatureCacheBreakpoint, FeatureServiceTier, FeaturePriority, FeatureImageDetail,
 		FeatureMessageName, FeatureDeveloperRole, FeatureVerbosity, FeatureContextEdits, FeatureThoughtSignature,
 		FeatureReasoningEffort, FeatureReasoningBudget, FeatureReasoningSwitch, FeatureReasoningSummary, FeatureReasoningEncrypted:
 		return true

@@ -137,6 +137,16 @@ type Tool struct {
 	Parameters  json.RawMessage // JSON Schema; nil means no parameters
 	Strict      bool            // arguments must match Parameters
 	Cache       string          // cache breakpoint after this tool: "", "5m" or "1h"
+	// Custom is set where the tool takes free text. For targets that have functions
+	// only, Parameters ask for one string, "input"; the arguments of a call have
+	// that form in either case.
+	Custom *CustomTool
+}
+
+// CustomTool is the form of a tool's free text: any, or what a grammar allows.
+type CustomTool struct {
+	Syntax     string // "": any text; "lark" or "regex"
+	Definition string
 }
 
 // ToolChoice says whether and which tool must be called.

@@ -48,6 +48,8 @@ type Options struct {
 	PromptTokens [][]int32
 	// Created is the time of the answer, the same on every chunk.
 	Created time.Time
+	// Own is what a dialect's decoder leaves for its own encoders.
+	Own any
 }
 
 // StreamEncoder turns events into complete SSE frames of its dialect.
