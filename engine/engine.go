@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 
@@ -236,10 +237,22 @@ func (e *Engine) describe(ctx context.Context) error {
 		Licence:       licence,
 		Tools:         true,
 		Reasoning:     e.reasons,
+		TemplateArgs:  readArgs(e.tmpl.Source()),
 		Created:       e.opts.Now().Unix(),
 	}
 	e.info.Fingerprint = e.fingerprint()
 	return nil
+}
+
+// readArgs lists the variables about reasoning that a template mentions.
+func readArgs(source string) []string {
+	var out []string
+	for _, name := range []string{"enable_thinking", "reasoning_effort"} {
+		if strings.Contains(source, name) {
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 // fingerprint is a short digest of everything in this engine that can change an

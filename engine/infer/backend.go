@@ -72,6 +72,7 @@ type Model struct {
 	Device        string // "cpu", "cuda:0"
 	Tools         bool   // the template or a generic prompt can carry tools
 	Reasoning     bool
+	TemplateArgs  []string // variables for reasoning that the template reads
 	Created       int64 // unix seconds
 	Fingerprint   string
 }

@@ -88,6 +88,14 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Cause }
 
+// Final is e with the word that the request must not be repeated. e itself may
+// be shared and is not changed.
+func (e *Error) Final() *Error {
+	own := *e
+	own.NoRetry = true
+	return &own
+}
+
 // Errorf makes an Error without a parameter.
 func Errorf(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
