@@ -30,10 +30,22 @@ type routeTable struct {
 	web    *route // the same for the pages
 }
 
+// prefixRoute matches path, something that becomes the exchange's param, and
+// suffix, which may be empty.
 type prefixRoute struct {
 	path   string
 	method string
 	route  *route
+	suffix string
+}
+
+// match gives what stands between prefix and suffix.
+func (p *prefixRoute) match(path string) (id string, ok bool) {
+	id, ok = strings.CutPrefix(path, p.path)
+	if ok {
+		id, ok = strings.CutSuffix(id, p.suffix)
+	}
+	return id, ok && id != ""
 }
 
 // makeRoutes is the whole surface. API paths exist with and without /v1, since
@@ -62,7 +74,7 @@ func (s *Server) makeRoutes() routeTable {
 	api("POST", "/tokenize", (*exchange).tokenize)
 	api("POST", "/detokenize", (*exchange).detokenize)
 	model := &route{pattern: "GET /v1/models/{id}", dialect: "openai", handle: (*exchange).model, encodeError: openai.EncodeError}
-	t.prefix = append(t.prefix, prefixRoute{"/v1/models/", "GET", model}, prefixRoute{"/models/", "GET", model})
+	t.prefix = append(t.prefix, prefixRoute{path: "/v1/models/", method: "GET", route: model}, prefixRoute{path: "/models/", method: "GET", route: model})
 
 	for path, handle := range map[string]func(*exchange){
 		"/livez": (*exchange).livez, "/readyz": (*exchange).readyz, "/health": (*exchange).health,
@@ -78,7 +90,7 @@ func (s *Server) makeRoutes() routeTable {
 	add("web", "POST", []string{"/ui/signin"}, (*exchange).signIn)
 	add("web", "POST", []string{"/ui/signout"}, (*exchange).signOut)
 	asset := &route{pattern: "GET /assets/{name}", dialect: "web", quiet: true, handle: (*exchange).asset, encodeError: openai.EncodeError}
-	t.prefix = append(t.prefix, prefixRoute{"/assets/", "GET", asset})
+	t.prefix = append(t.prefix, prefixRoute{path: "/assets/", method: "GET", route: asset})
 	add("web", "GET", []string{"/favicon.ico"}, (*exchange).favicon).quiet = true
 	return t
 }
@@ -106,13 +118,18 @@ func (t *routeTable) find(r *http.Request) (*route, string, *infer.Error) {
 			return &route{pattern: "other", dialect: rt.dialect, encodeError: rt.encodeError}, "", methodError(r, t.allowed(path))
 		}
 	}
-	for _, p := range t.prefix {
-		if id, ok := strings.CutPrefix(r.URL.Path, p.path); ok && id != "" {
-			if method != p.method {
-				return &route{pattern: "other", dialect: p.route.dialect, encodeError: p.route.encodeError}, "", methodError(r, t.allowed(r.URL.Path))
+	var other *route // of the same path with another method
+	for i := range t.prefix {
+		p := &t.prefix[i]
+		if id, ok := p.match(r.URL.Path); ok {
+			if method == p.method {
+				return p.route, id, nil
 			}
-			return p.route, id, nil
+			other = p.route
 		}
+	}
+	if other != nil {
+		return &route{pattern: "other", dialect: other.dialect, encodeError: other.encodeError}, "", methodError(r, t.allowed(r.URL.Path))
 	}
 	return nil, "", infer.Errorf(infer.CodeNotFound, "cannot find the path: there is no such route here")
 }
@@ -127,9 +144,9 @@ func (t *routeTable) allowed(path string) string {
 	for m := range t.exact[clean(path)] {
 		out = append(out, m)
 	}
-	for _, p := range t.prefix {
-		if len(path) > len(p.path) && strings.HasPrefix(path, p.path) {
-			out = append(out, p.method)
+	for i := range t.prefix {
+		if _, ok := t.prefix[i].match(path); ok {
+			out = append(out, t.prefix[i].method)
 		}
 	}
 	if slices.Contains(out, "GET") {
