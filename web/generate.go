@@ -55,6 +55,11 @@ func (x *exchange) caller() (Caller, *infer.Error) {
 	if c.Credential, e = credential(x.r.Header); e != nil {
 		return c, e
 	}
+	if x.route.queryKey {
+		if c.Credential, e = queryKey(x.r, c.Credential); e != nil {
+			return c, e
+		}
+	}
 	if c.Credential == "" && x.s.cross.Check(x.r) == nil {
 		c.Session = x.cookie()
 	}

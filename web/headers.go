@@ -68,12 +68,12 @@ func resetText(d time.Duration) string {
 	return d.Round(10 * time.Millisecond).String()
 }
 
-// credential reads a key from Authorization: Bearer or x-api-key, which every
-// route takes alike. Two different keys are refused: which of them counts must
-// not depend on who reads.
+// credential reads a key from Authorization: Bearer, x-api-key or, as Google's
+// clients write it, x-goog-api-key; every route takes all alike. Two different
+// keys are refused: which of them counts must not depend on who reads.
 func credential(h http.Header) (string, *infer.Error) {
-	auth, keys := h.Values("Authorization"), h.Values("X-Api-Key")
-	if len(auth) > 1 || len(keys) > 1 {
+	auth := h.Values("Authorization")
+	if len(auth) > 1 || len(h.Values("X-Api-Key")) > 1 || len(h.Values("X-Goog-Api-Key")) > 1 {
 		return "", infer.Errorf(infer.CodeUnauthorized, "cannot authenticate: got more than one credential")
 	}
 	bearer := ""
@@ -85,11 +85,17 @@ func credential(h http.Header) (string, *infer.Error) {
 		bearer = strings.TrimSpace(rest)
 	}
 	key := ""
-	if len(keys) == 1 {
-		key = strings.TrimSpace(keys[0])
+	for _, name := range [...]string{"X-Api-Key", "X-Goog-Api-Key"} {
+		switch k := strings.TrimSpace(h.Get(name)); {
+		case k == "" || k == key:
+		case key != "":
+			return "", infer.Errorf(infer.CodeUnauthorized, "cannot authenticate: x-api-key and x-goog-api-key differ")
+		default:
+			key = k
+		}
 	}
 	if bearer != "" && key != "" && bearer != key {
-		return "", infer.Errorf(infer.CodeUnauthorized, "cannot authenticate: Authorization and x-api-key differ")
+		return "", infer.Errorf(infer.CodeUnauthorized, "cannot authenticate: Authorization and the other key header differ")
 	}
 	if bearer == "" {
 		bearer = key

@@ -15,7 +15,9 @@ type route struct {
 	pattern string // as told to Admit, the log and the metrics
 	dialect string // "openai" or "web"
 	quiet   bool   // asked for all the time: logged at debug level
-	handle  func(*exchange)
+	// queryKey takes the credential from ?key= too.
+	queryKey bool
+	handle   func(*exchange)
 	// encodeError gives status and body of an error.
 	encodeError func(*infer.Error, string) (int, []byte)
 }
