@@ -22,6 +22,8 @@ type ReserveRequest struct {
 	Stream          bool
 	Started         time.Time
 	Contract        string
+	// IdempotencyKey is the caller's; only its hash is kept.
+	IdempotencyKey string
 }
 
 // Reservation is a durable hold. Exactly one of Settle and Release ends it;
@@ -58,11 +60,13 @@ func (p *Policy) Reserve(ctx context.Context, a *Admission, r ReserveRequest) (*
 
 func (p *Policy) reserve(ctx context.Context, a *Admission, r *ReserveRequest) (*Reservation, store.Opening, error) {
 	open := store.Opening{RequestID: r.RequestID, TraceID: r.TraceID, Tenant: a.ID.Tenant, KeyID: a.ID.KeyID,
-		Operation: r.Operation, Model: r.Model, Stream: r.Stream, Started: r.Started, Contract: r.Contract}
+		Operation: r.Operation, Model: r.Model, Stream: r.Stream, Started: r.Started, Contract: r.Contract,
+		Idempotency: store.IdempotencyMark(a.ID.KeyID, r.IdempotencyKey)}
 	if r.Route == nil || len(r.Route.Candidates) == 0 {
 		return nil, open, infer.Errorf(infer.CodeInternal, "the request has no route")
 	}
 	open.Route, open.Class, open.Price = r.Route.Name, r.Route.Class, r.Route.Candidates[0].Price
+	open.Revision = r.Route.Revision
 	if open.Started.IsZero() {
 		open.Started = p.now()
 	}
@@ -152,12 +156,18 @@ type Outcome struct {
 	Usage     infer.Usage
 	TTFT      time.Duration
 	Contract  string // replaces that of the reservation if set
+	// Termination says what ended the answer; Losses what translation lost,
+	// "path=class"; Decisions what rules did, "rule=action".
+	Termination store.Termination
+	Losses      []string
+	Decisions   []string
 }
 
 func (r *Reservation) result(o *Outcome) store.Result {
 	c := &r.route.Candidates[min(max(o.Candidate, 0), len(r.route.Candidates)-1)]
 	return store.Result{Outcome: o.Outcome, Finish: o.Finish, ErrorCode: o.ErrorCode, Backend: c.Backend,
 		Attempts: o.Attempts, Usage: store.UsageOf(o.Usage), TTFT: o.TTFT, Ended: r.p.now(),
+		Termination: o.Termination, Losses: o.Losses, Decisions: o.Decisions,
 		ServedContract: o.Contract, ServedPrice: &c.Price}
 }
 
@@ -169,7 +179,7 @@ func (r *Reservation) Settle(o Outcome) (store.Row, error) {
 	}
 	res := r.result(&o)
 	u := res.Usage
-	r.correct(u.FreshInput + u.CachedInput + u.CacheWrite + u.Output)
+	r.correct(u.Prompt() + u.Output)
 	row, err := r.p.store.Settle(r.Row.RequestID, res)
 	if errors.Is(err, store.ErrOverflow) {
 		return r.p.store.Expire(r.Row.RequestID, "usage_overflow")
@@ -184,6 +194,15 @@ func (r *Reservation) Release(o Outcome) (store.Row, error) {
 	}
 	r.correct(0)
 	return r.p.store.Release(r.Row.RequestID, r.result(&o))
+}
+
+// Ambiguous ends the reservation of a request of which nobody here can tell what
+// the provider did: the hold is charged in full, and the tokens stay taken.
+func (r *Reservation) Ambiguous(o Outcome) (store.Row, error) {
+	if !r.ended.CompareAndSwap(false, true) {
+		return store.Row{}, resolved()
+	}
+	return r.p.store.Ambiguous(r.Row.RequestID, r.result(&o))
 }
 
 // correct replaces the tokens taken by those used.

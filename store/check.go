@@ -280,7 +280,7 @@ func dueCharge(kind Kind, row *Row) (int64, error) {
 	switch {
 	case kind == KindRelease:
 		return 0, nil
-	case kind == KindExpire || row.Outcome == OutcomeUnknown:
+	case kind == KindExpire || row.Outcome.atHold():
 		return row.HoldNano, nil
 	}
 	return ChargeOf(row.Price, row.Usage)

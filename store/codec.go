@@ -18,6 +18,10 @@ const (
 	maxWindowID  = 32
 	maxPostings  = 32 // budgets of one hold
 	maxAttempts  = 64
+	maxMarks     = 64  // losses, and decisions, of one row
+	maxMark      = 256 // bytes of one of them
+	maxUpstream  = 256 // bytes of a provider's request id
+	maxStatus    = 999 // HTTP status
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -136,6 +140,19 @@ func (d *decoder) string() string {
 	return s
 }
 
+// strings reads a list of at most limit texts; an empty one is nil.
+func (d *decoder) strings(limit int) []string {
+	n := d.count(limit)
+	if n == 0 || d.err != nil {
+		return nil
+	}
+	out := make([]string, n)
+	for i := range out {
+		out[i] = d.string()
+	}
+	return out
+}
+
 func (d *decoder) time() time.Time {
 	n := d.varint()
 	if n == 0 {
@@ -150,6 +167,42 @@ func (d *decoder) end() error {
 		d.fail("%d bytes left over", len(d.b)-d.off)
 	}
 	return d.err
+}
+
+// clipAll makes a list fit: at most maxMarks of at most maxMark bytes. The
+// caller's list is left alone.
+func clipAll(list []string) []string {
+	if len(list) == 0 {
+		return nil
+	}
+	out := make([]string, min(len(list), maxMarks))
+	for i := range out {
+		out[i] = clip(list[i], maxMark)
+	}
+	if len(list) > maxMarks {
+		out[maxMarks-1] = fmt.Sprintf("(%d more)", len(list)-maxMarks+1)
+	}
+	return out
+}
+
+// printable makes a text that a provider chose fit: printable ASCII of at most
+// n bytes.
+func printable(s string, n int) string {
+	if len(s) > n {
+		s = s[:n]
+	}
+	for i := 0; i < len(s); i++ {
+		if s[i] < ' ' || s[i] > '~' {
+			b := []byte(s)
+			for j := i; j < len(b); j++ {
+				if b[j] < ' ' || b[j] > '~' {
+					b[j] = '?'
+				}
+			}
+			return string(b)
+		}
+	}
+	return s
 }
 
 // clip makes s fit a text field: valid UTF-8 of at most n bytes.

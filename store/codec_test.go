@@ -18,10 +18,13 @@ func fullRow() *Row {
 	return &Row{
 		Opening: Opening{RequestID: "req-1", TraceID: "4bf92f3577b34da6a3ce929d0e0e4736", Tenant: "acme", KeyID: "abcdefghijkl",
 			Operation: "chat", Model: "gpt-4o", Route: "nice", Class: "batch", Stream: true, Started: at, Contract: "c0ffee",
-			Price: Price{"2026-11", 1_000, 100, 1_250, 2_000}},
+			Revision: "r17", Idempotency: "0123456789abcdef", Price: Price{"2026-11", 1_000, 100, 1_250, 2_500, 2_000}},
 		Result: Result{Outcome: OutcomePartial, Finish: "length", ErrorCode: "upstream_error", Backend: "local",
-			Attempts: []Attempt{{"local", "tiny", at, time.Second, OutcomeError, "unavailable"}, {"local", "tiny", at, 2 * time.Second, OutcomePartial, ""}},
-			Usage:    Usage{10, 20, 30, 40, 5, true}, TTFT: 123 * time.Millisecond, Ended: at.Add(3 * time.Second)},
+			Attempts: []Attempt{
+				{"east", "openai", "tiny", at, time.Second, OutcomeError, "unavailable", "req_up", "overload", 529, false},
+				{"local", "local", "tiny", at, 2 * time.Second, OutcomePartial, "", "", "", 0, true}},
+			Usage: Usage{10, 20, 30, 35, 40, 5, true}, TTFT: 123 * time.Millisecond, Ended: at.Add(3 * time.Second),
+			Termination: TermUpstreamLost, Losses: []string{"seed=dropped"}, Decisions: []string{"pii=redact", "size=allow"}},
 		HoldNano: 500, ChargeNano: 700, OverdraftNano: 200, HoldSeq: 41,
 	}
 }
@@ -52,7 +55,7 @@ func TestRecordLayoutIsPinned(t *testing.T) {
 	r := fullRecord()
 	r.Row.place(r)
 	got := hex.EncodeToString(appendRecord(nil, r))
-	const path = "testdata/record-1.hex"
+	const path = "testdata/record-2.hex"
 	want, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatalf("%v; the record now is\n%s", err, got)
@@ -69,6 +72,9 @@ func TestRowNamesItsFields(t *testing.T) {
 	for range 500 {
 		rec := &Record{Seq: r.Uint64(), Kind: []Kind{KindSettle, KindRelease, KindExpire, KindNote}[r.IntN(4)],
 			At: time.Unix(0, r.Int64()).UTC(), RequestID: "x", Row: &Row{}}
+		if r.IntN(4) == 0 {
+			rec.Kind, rec.Audit = KindCorrect, &Audit{"a", "b", "c", "d"}
+		}
 		fill(r, reflect.ValueOf(rec.Row).Elem())
 		rec.Row.ServedContract, rec.Row.ServedPrice = "", nil
 		rec.Row.RequestID = rec.RequestID
@@ -90,8 +96,16 @@ func fill(r *rand.Rand, v reflect.Value) {
 		return
 	case *[]Posting, **Price:
 		return
+	case *int: // an HTTP status
+		*x = r.IntN(maxStatus)
+		return
 	}
 	switch v.Kind() {
+	case reflect.Pointer:
+		if r.IntN(2) == 0 {
+			v.Set(reflect.New(v.Type().Elem()))
+			fill(r, v.Elem())
+		}
 	case reflect.Struct:
 		for i := range v.NumField() {
 			fill(r, v.Field(i))
@@ -116,26 +130,76 @@ func fill(r *rand.Rand, v reflect.Value) {
 	}
 }
 
+// recordOf is a record of each kind.
+func recordOf(k Kind) *Record {
+	r := fullRecord()
+	r.Kind = k
+	switch {
+	case !k.hasRow():
+		r.Row = nil
+	case k == KindHold:
+		r.Row.Result = Result{Outcome: OutcomeOpen}
+	}
+	if k == KindAudit {
+		r.RequestID, r.Postings = "", nil
+	}
+	if k.hasAudit() {
+		r.Audit = &Audit{"admin socket", "ledger/resolve", "req-1", "the provider's invoice has it"}
+	}
+	return r
+}
+
+// TestLayout1IsRead reads a record as it was written before rows grew.
+func TestLayout1IsRead(t *testing.T) {
+	old, err := os.ReadFile("testdata/record-1.hex")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := hex.DecodeString(strings.TrimSpace(string(old)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := decodeRecord(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := fullRecord()
+	r := want.Row
+	r.place(want)
+	r.Revision, r.Idempotency, r.Termination, r.Losses, r.Decisions = "", "", "", nil, nil
+	r.Price.CacheWriteHour, r.Usage.CacheWriteHour = 0, 0
+	for i := range r.Attempts {
+		a := &r.Attempts[i]
+		*a = Attempt{Backend: "local", Model: a.Model, Started: a.Started, Took: a.Took, Outcome: a.Outcome, ErrorCode: a.ErrorCode, Sent: true}
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v %+v\nwant %+v %+v", got, got.Row, want, want.Row)
+	}
+}
+
 // FuzzRecord decodes arbitrary payloads under a right checksum, since a wrong
 // one would end each try at once. What decodes must encode to what decodes the
 // same.
 func FuzzRecord(f *testing.F) {
-	for _, k := range []Kind{KindHold, KindSettle, KindOverdraft, KindNote} {
-		r := fullRecord()
-		if r.Kind = k; k == KindOverdraft {
-			r.Row = nil
-		} else if k == KindHold {
-			r.Row.Result = Result{Outcome: OutcomeOpen}
-		}
-		f.Add(byte(k), appendPayload(nil, r))
+	for k := KindHold; k.valid(); k++ {
+		f.Add(byte(k), byte(recordLayout), appendPayload(nil, recordOf(k)))
 	}
-	f.Add(byte(1), []byte("\x01x\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"))
-	f.Fuzz(func(t *testing.T, kind byte, payload []byte) {
-		if len(payload) > maxPayload || !Kind(kind).valid() {
+	old, err := os.ReadFile("testdata/record-1.hex")
+	if err != nil {
+		f.Fatal(err)
+	}
+	b, err := hex.DecodeString(strings.TrimSpace(string(old)))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b[1], b[0], b[recordHeader:len(b)-recordTrailer])
+	f.Add(byte(1), byte(1), []byte("\x01x\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"))
+	f.Fuzz(func(t *testing.T, kind, layout byte, payload []byte) {
+		if len(payload) > maxPayload || !Kind(kind).valid() || layout == 0 || layout > recordLayout {
 			return
 		}
 		r := &Record{Kind: Kind(kind), Seq: 7}
-		if decodePayload(payload, r) != nil {
+		if decodePayload(payload, layout, r) != nil {
 			return
 		}
 		again, err := decodeRecord(appendRecord(nil, r))

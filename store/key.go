@@ -41,6 +41,12 @@ type Key struct {
 	Models   []string    `json:"models,omitempty"` // allowed names, "prefix*" allowed; empty: the tenant's
 	Limits   Limits      `json:"limits,omitzero"`
 	Budgets  []KeyBudget `json:"budgets,omitempty"`
+	// What its requests may be, beyond the models. Empty: as the tenant's.
+	Tools       []string `json:"tools,omitempty"`        // names that may be offered, "prefix*" allowed
+	DataClasses []string `json:"data_classes,omitempty"` // of the routes that it may use
+	Regions     []string `json:"regions,omitempty"`      // in which it may be served
+	Effects     []string `json:"effects,omitempty"`      // effect classes: "read-only", "effectful"
+
 	LastUsed time.Time   `json:"last_used,omitzero"` // to the minute, written with delay
 }
 

@@ -104,10 +104,11 @@ func (o *Opening) check() error {
 	if !plain(o.RequestID, maxRequestID) {
 		return infer.Errorf(infer.CodeInvalid, "cannot use request id %.32q: want 1 to %d printable ASCII characters", o.RequestID, maxRequestID)
 	}
-	for _, p := range []*string{&o.TraceID, &o.Tenant, &o.KeyID, &o.Operation, &o.Model, &o.Route, &o.Class, &o.Contract, &o.Price.Version} {
+	for _, p := range []*string{&o.TraceID, &o.Tenant, &o.KeyID, &o.Operation, &o.Model, &o.Route, &o.Class, &o.Contract,
+		&o.Revision, &o.Idempotency, &o.Price.Version} {
 		*p = clip(*p, maxString)
 	}
-	for _, v := range []int64{o.Price.Input, o.Price.Cached, o.Price.CacheWrite, o.Price.Output} {
+	for _, v := range []int64{o.Price.Input, o.Price.Cached, o.Price.CacheWrite, o.Price.CacheWriteHour, o.Price.Output} {
 		if v < 0 {
 			return infer.Errorf(infer.CodeInvalid, "cannot use a negative price")
 		}
@@ -254,6 +255,15 @@ func (s *Store) Expire(requestID, errorCode string) (Row, error) {
 	return s.finish(KindExpire, requestID, Result{Outcome: OutcomeUnknown, ErrorCode: errorCode})
 }
 
+// Ambiguous ends the hold of a request of which nobody here can tell whether the
+// provider served and charged it: it is charged in full, its row says
+// OutcomeAmbiguous, and Correct may replace the charge once it is known. Errors
+// as of Settle.
+func (s *Store) Ambiguous(requestID string, r Result) (Row, error) {
+	r.Outcome = OutcomeAmbiguous
+	return s.finish(KindSettle, requestID, r)
+}
+
 // endRequest is what is needed to end a hold, now or after Reopen.
 type endRequest struct {
 	kind   Kind
@@ -279,11 +289,12 @@ func (s *Store) endOp(kind Kind, id string, r Result) *op {
 // check refuses a result that is none, and trims the rest to its fields.
 func (r *Result) check() error {
 	switch r.Outcome {
-	case OutcomeComplete, OutcomePartial, OutcomeCancelled, OutcomeError, OutcomeUnknown, OutcomeRefused:
+	case OutcomeComplete, OutcomePartial, OutcomeCancelled, OutcomeError, OutcomeUnknown, OutcomeAmbiguous, OutcomeRefused:
 	default:
 		return infer.Errorf(infer.CodeInvalid, "cannot end a request with outcome %.32q", r.Outcome)
 	}
-	for _, v := range []int64{r.Usage.FreshInput, r.Usage.CachedInput, r.Usage.CacheWrite, r.Usage.Output, r.Usage.Reasoning} {
+	for _, v := range []int64{r.Usage.FreshInput, r.Usage.CachedInput, r.Usage.CacheWrite,
+		r.Usage.CacheWriteHour, r.Usage.Output, r.Usage.Reasoning} {
 		if v < 0 {
 			return infer.Errorf(infer.CodeInvalid, "cannot settle a negative number of tokens")
 		}
@@ -291,11 +302,16 @@ func (r *Result) check() error {
 	for _, p := range []*string{&r.Finish, &r.ErrorCode, &r.Backend, &r.ServedContract} {
 		*p = clip(*p, maxString)
 	}
+	r.Termination = Termination(clip(string(r.Termination), maxMark))
+	r.Losses, r.Decisions = clipAll(r.Losses), clipAll(r.Decisions)
 	r.Ended = stamp(r.Ended)
 	r.Attempts = append([]Attempt(nil), r.Attempts[max(0, len(r.Attempts)-maxAttempts):]...)
 	for i := range r.Attempts {
 		a := &r.Attempts[i]
 		a.Backend, a.Model, a.ErrorCode = clip(a.Backend, maxString), clip(a.Model, maxString), clip(a.ErrorCode, maxString)
+		a.Provider, a.Failure = clip(a.Provider, maxString), clip(a.Failure, maxString)
+		a.UpstreamRequestID = printable(a.UpstreamRequestID, maxUpstream)
+		a.Status = min(max(a.Status, 0), maxStatus)
 		a.Started = stamp(a.Started)
 		if _, ok := outcomeCode(a.Outcome); !ok {
 			a.Outcome = OutcomeUnknown
@@ -322,7 +338,7 @@ func (e *endRequest) finished(h *openHold, now time.Time) (*Row, error) {
 	switch {
 	case e.kind == KindRelease:
 		row.ChargeNano = 0
-	case e.kind == KindExpire || row.Outcome == OutcomeUnknown:
+	case e.kind == KindExpire || row.Outcome.atHold():
 		row.ChargeNano = h.amount
 	default:
 		var err error

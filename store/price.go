@@ -17,7 +17,8 @@ const tokensPerPrice = 1_000_000
 func ChargeOf(p Price, u Usage) (int64, error) {
 	var hi, lo uint64
 	for _, t := range [...]struct{ price, n int64 }{
-		{p.Input, u.FreshInput}, {p.Cached, u.CachedInput}, {p.CacheWrite, u.CacheWrite}, {p.Output, u.Output},
+		{p.Input, u.FreshInput}, {p.Cached, u.CachedInput}, {p.CacheWrite, u.CacheWrite},
+		{p.CacheWriteHour, u.CacheWriteHour}, {p.Output, u.Output},
 	} {
 		if t.price < 0 || t.n < 0 {
 			return 0, errors.New("cannot price negative tokens or prices")

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -158,23 +159,23 @@ func TestMigration(t *testing.T) {
 	ledgerOf(t, s)
 	s.Close()
 	fails := true
-	ms := []migration{{From: 1, Do: func(tx *bolt.Tx) error {
+	ms := append(slices.Clone(migrations), migration{From: Schema, Do: func(tx *bolt.Tx) error {
 		_, err := tx.CreateBucket([]byte("new"))
 		if fails {
 			return fmt.Errorf("the power went")
 		}
 		return err
-	}}}
-	if _, err := Open(path, Options{BallastBytes: -1, migrations: ms}); err == nil || !strings.Contains(err.Error(), "from schema 1 to 2") {
+	}})
+	if _, err := Open(path, Options{BallastBytes: -1, migrations: ms}); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("from schema %d to %d", Schema, Schema+1)) {
 		t.Fatalf("open: %v", err)
 	}
 	fails = false
 	s = openAt(t, path, Options{migrations: ms})
-	if r := s.Recovery(); r.Migrated != 1 {
+	if r := s.Recovery(); r.Migrated != Schema {
 		t.Errorf("%+v", r)
 	}
 	s.Close()
-	old := openAt(t, path+".schema-1", Options{}) // the copy opens with the old build
+	old := openAt(t, fmt.Sprintf("%s.schema-%d", path, Schema), Options{}) // the copy opens with the old build
 	if p, err := old.List(context.Background(), Filter{}); err != nil || len(p.Rows) != 11 {
 		t.Errorf("%d rows, %v", len(p.Rows), err)
 	}

@@ -18,12 +18,20 @@ const (
 	KindExpire    Kind = 4 // held -= amount, spent += amount
 	KindOverdraft Kind = 5 // spent += charge beyond the amount
 	KindNote      Kind = 6 // a row without a hold
+	KindCorrect   Kind = 7 // spent += change of the charge; replaces the row of an ended request
+	KindAudit     Kind = 8 // somebody changed something other than money
 )
 
 var kindNames = [...]string{KindHold: "hold", KindSettle: "settle", KindRelease: "release",
-	KindExpire: "expire", KindOverdraft: "overdraft", KindNote: "note"}
+	KindExpire: "expire", KindOverdraft: "overdraft", KindNote: "note", KindCorrect: "correct", KindAudit: "audit"}
 
-func (k Kind) valid() bool { return k >= KindHold && k <= KindNote }
+func (k Kind) valid() bool { return k >= KindHold && k <= KindAudit }
+
+// hasRow says whether a record of this kind carries a row.
+func (k Kind) hasRow() bool { return k != KindOverdraft && k != KindAudit }
+
+// hasAudit says whether a record of this kind says who made it.
+func (k Kind) hasAudit() bool { return k == KindCorrect || k == KindAudit }
 
 // ends says that a record of this kind ends a hold.
 func (k Kind) ends() bool { return k == KindSettle || k == KindRelease || k == KindExpire }
@@ -40,7 +48,7 @@ func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
 // UnmarshalText is the inverse of MarshalText.
 func (k *Kind) UnmarshalText(b []byte) error {
-	for i := KindHold; i <= KindNote; i++ {
+	for i := KindHold; i <= KindAudit; i++ {
 		if kindNames[i] == string(b) {
 			*k = i
 			return nil
@@ -62,16 +70,25 @@ type Posting struct {
 type Record struct {
 	Seq       uint64    `json:"seq"`
 	Kind      Kind      `json:"kind"`
-	At        time.Time `json:"at"` // wall clock when written; may run backwards
-	Prev      [32]byte  `json:"-"`  // SHA-256 of the predecessor's bytes
-	RequestID string    `json:"request_id"`
+	At        time.Time `json:"at"`         // wall clock when written; may run backwards
+	Prev      [32]byte  `json:"-"`          // SHA-256 of the predecessor's bytes
+	RequestID string    `json:"request_id"` // empty in an audit
 	Postings  []Posting `json:"postings,omitempty"`
-	Row       *Row      `json:"row,omitempty"` // opening half in a hold, whole at the end, nil in an overdraft
+	Row       *Row      `json:"row,omitempty"`   // opening half in a hold, whole at the end, nil in an overdraft
+	Audit     *Audit    `json:"audit,omitempty"` // of a correction or an audit
+}
+
+// Audit says who changed what, and why.
+type Audit struct {
+	Actor   string `json:"actor"`   // "command line", "admin socket"…
+	Action  string `json:"action"`  // "key/create", "ledger/resolve"…
+	Subject string `json:"subject"` // id of what was changed
+	Detail  string `json:"detail,omitempty"`
 }
 
 // Layout of a record, little endian:
 //
-//	0   1  layout version
+//	0   1  layout version; 1 is still read
 //	1   1  kind
 //	2   2  zero
 //	4   4  n, the length of the payload
@@ -83,7 +100,7 @@ type Record struct {
 //
 // The hash that the next record carries is SHA-256 over all of these bytes.
 const (
-	recordLayout  = 1
+	recordLayout  = 2
 	recordHeader  = 56
 	recordTrailer = 4
 	maxPayload    = 1 << 20
@@ -109,7 +126,7 @@ func appendRecord(b []byte, r *Record) []byte {
 	b = append(b, r.Prev[:]...)
 	b = appendPayload(b, r)
 	n := len(b) - start - recordHeader
-	if n > maxPayload || !r.Kind.valid() {
+	if n > maxPayload || !r.Kind.valid() || r.Kind.hasAudit() != (r.Audit != nil) || r.Kind.hasRow() != (r.Row != nil) {
 		panic(fmt.Sprintf("BUG: a %s record with %d bytes of payload", r.Kind, n))
 	}
 	binary.LittleEndian.PutUint32(b[start+4:], uint32(n))
@@ -126,8 +143,8 @@ func decodeRecord(b []byte) (*Record, error) {
 	if got := checksum(body); got != sum {
 		return nil, fmt.Errorf("checksum is %08x, want %08x", got, sum)
 	}
-	if b[0] != recordLayout {
-		return nil, fmt.Errorf("layout is %d, want %d", b[0], recordLayout)
+	if b[0] == 0 || b[0] > recordLayout {
+		return nil, fmt.Errorf("layout is %d, want 1 to %d", b[0], recordLayout)
 	}
 	if n := binary.LittleEndian.Uint32(b[4:]); uint64(n) != uint64(len(body)-recordHeader) {
 		return nil, fmt.Errorf("payload length is %d, want %d", n, len(body)-recordHeader)
@@ -144,7 +161,7 @@ func decodeRecord(b []byte) (*Record, error) {
 	if !r.Kind.valid() {
 		return nil, fmt.Errorf("unknown %s", r.Kind)
 	}
-	if err := decodePayload(body[recordHeader:], r); err != nil {
+	if err := decodePayload(body[recordHeader:], b[0], r); err != nil {
 		return nil, err
 	}
 	return r, nil
@@ -166,14 +183,22 @@ func appendPayload(b []byte, r *Record) []byte {
 	if r.Row != nil {
 		b = appendRow(b, r.Row)
 	}
+	if a := r.Audit; a != nil {
+		for _, s := range [...]string{a.Actor, a.Action, a.Subject, a.Detail} {
+			b = appendString(b, s)
+		}
+	}
 	return b
 }
 
-func decodePayload(b []byte, r *Record) error {
+func decodePayload(b []byte, layout byte, r *Record) error {
+	if layout == 1 && r.Kind > KindNote {
+		return fmt.Errorf("layout 1 has no %s", r.Kind)
+	}
 	d := &decoder{b: b}
 	r.RequestID = d.string()
-	if d.err == nil && (r.RequestID == "" || len(r.RequestID) > maxRequestID) {
-		d.fail("request id has %d bytes, want 1 to %d", len(r.RequestID), maxRequestID)
+	if d.err == nil && (r.RequestID == "") != (r.Kind == KindAudit) || len(r.RequestID) > maxRequestID {
+		d.fail("request id of a %s has %d bytes, want at most %d", r.Kind, len(r.RequestID), maxRequestID)
 	}
 	if n := d.count(maxPostings); n > 0 {
 		r.Postings = make([]Posting, n)
@@ -181,16 +206,19 @@ func decodePayload(b []byte, r *Record) error {
 			r.Postings[i] = Posting{d.string(), d.string(), d.varint(), d.varint(), d.varint()}
 		}
 	}
-	if hasRow := d.bool(); hasRow == (r.Kind == KindOverdraft) && d.err == nil {
+	if hasRow := d.bool(); hasRow != r.Kind.hasRow() && d.err == nil {
 		d.fail("a %s record with row = %t", r.Kind, hasRow)
 	} else if hasRow {
-		r.Row = decodeRow(d)
+		r.Row = decodeRow(d, layout)
 		r.Row.RequestID = r.RequestID
 		r.Row.Seq = r.Seq
 		r.Row.Budgets = r.Postings
 		if r.Kind == KindHold {
 			r.Row.HoldSeq = r.Seq
 		}
+	}
+	if r.Kind.hasAudit() {
+		r.Audit = &Audit{d.string(), d.string(), d.string(), d.string()}
 	}
 	return d.end()
 }

@@ -15,7 +15,7 @@ import (
 
 // Schema is the version of the file layout that this build writes. A file of a
 // newer schema is refused; one of an older schema is migrated by Open.
-const Schema = 1
+const Schema = 2
 
 // Buckets.
 var (
@@ -27,6 +27,10 @@ var (
 	bucketBase     = []byte("base")     // state before the oldest record kept; see compact.go
 	bucketKeys     = []byte("keys")     // key id -> sealed JSON
 	bucketBlobs    = []byte("blobs")    // name -> bucket of sealed values
+	// Since schema 2.
+	bucketCorrections = []byte("corrections") // request id -> seq of its last correction
+	bucketOnce        = []byte("once")        // hash of key and Idempotency-Key -> sealed claim; see once.go
+	bucketOnceDue     = []byte("once-due")    // expiry, the same hash -> size of the claim
 )
 
 // Keys of bucketMeta.
@@ -46,7 +50,25 @@ type migration struct {
 }
 
 // migrations of this build, one for each schema below Schema.
-var migrations = []migration{}
+var migrations = []migration{{1, addSchema2}}
+
+// addSchema2 makes room for corrections and for answers that are kept for
+// repeats. Records stay as they are: layout 1 is read as long as there are any.
+func addSchema2(tx *bolt.Tx) error { return makeBuckets(tx, newIn2) }
+
+var (
+	newIn1 = [][]byte{bucketMeta, bucketLedger, bucketRequests, bucketOpen, bucketBalances, bucketBase, bucketKeys, bucketBlobs}
+	newIn2 = [][]byte{bucketCorrections, bucketOnce, bucketOnceDue}
+)
+
+func makeBuckets(tx *bolt.Tx, names [][]byte) error {
+	for _, b := range names {
+		if _, err := tx.CreateBucket(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // prepare makes the database if there is none and brings an older one to the
 // present schema. A copy of the file as it was is left beside it first.
@@ -108,10 +130,8 @@ func migrate(db *bolt.DB, ms []migration, from int) error {
 }
 
 func initSchema(tx *bolt.Tx, schema int, now time.Time) error {
-	for _, b := range [][]byte{bucketMeta, bucketLedger, bucketRequests, bucketOpen, bucketBalances, bucketBase, bucketKeys, bucketBlobs} {
-		if _, err := tx.CreateBucket(b); err != nil {
-			return err
-		}
+	if err := errors.Join(makeBuckets(tx, newIn1), makeBuckets(tx, newIn2)); err != nil {
+		return err
 	}
 	pepper := make([]byte, 32)
 	rand.Read(pepper)

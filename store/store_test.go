@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -258,7 +259,7 @@ func TestOneProcessOnly(t *testing.T) {
 
 func TestNewerSchemaIsRefused(t *testing.T) {
 	path := filepath.Join(tempDir(t), "h.db")
-	s := openAt(t, path, Options{migrations: []migration{{From: 1}}})
+	s := openAt(t, path, Options{migrations: append(slices.Clone(migrations), migration{From: Schema})})
 	s.Close()
 	_, err := Open(path, Options{})
 	if err == nil || !strings.Contains(err.Error(), "newer version") {
