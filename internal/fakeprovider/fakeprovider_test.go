@@ -52,7 +52,7 @@ func TestDialects(t *testing.T) {
 		{"/v1/messages", `{"model":"m","stream":%}`, Anthropic},
 		{"/v1/projects/p/locations/l/publishers/anthropic/models/m:VERB", `{}`, Anthropic},
 		{"/v1beta/models/m:VERB?alt=sse", `{}`, Gemini},
-				{"/api/chat", `{"model":"m","stream":%}`, OllamaChat},
+		{"/api/chat", `{"model":"m","stream":%}`, OllamaChat},
 		{"/api/generate", `{"model":"m","stream":%}`, OllamaGenerate},
 		{"/model/m/VERB", `{}`, Bedrock},
 	} {
