@@ -14,6 +14,7 @@ type Collector struct {
 	a    Answer
 	text []strings.Builder
 	mind []strings.Builder // reasoning
+	from []int             // where in mind the thought that is open begins
 	args [][][]byte        // of each call of each choice
 	done bool
 }
@@ -29,7 +30,7 @@ func Choices(r *infer.Request) int {
 // NewCollector prepares for the answer to r.
 func NewCollector(r *infer.Request) *Collector {
 	n := Choices(r)
-	c := &Collector{text: make([]strings.Builder, n), mind: make([]strings.Builder, n), args: make([][][]byte, n)}
+	c := &Collector{text: make([]strings.Builder, n), mind: make([]strings.Builder, n), from: make([]int, n), args: make([][][]byte, n)}
 	c.a.Model.Name = r.Model
 	c.a.Choices = make([]Choice, n)
 	return c
@@ -55,6 +56,7 @@ func (c *Collector) Add(ev infer.Event) error {
 		c.text[ev.Choice].WriteString(ev.Text)
 	case infer.EventReasoning:
 		c.mind[ev.Choice].WriteString(ev.Text)
+		c.thought(ev)
 	case infer.EventTool:
 		return c.tool(ev)
 	case infer.EventFinish:
@@ -71,6 +73,28 @@ func (c *Collector) Add(ev infer.Event) error {
 		return bug("an event of unknown kind %d", ev.Kind)
 	}
 	return nil
+}
+
+// thought closes a piece of reasoning where the event seals it.
+func (c *Collector) thought(ev infer.Event) {
+	ch := &c.a.Choices[ev.Choice]
+	if ev.Signature != "" {
+		all := c.mind[ev.Choice].String()
+		ch.Thoughts = append(ch.Thoughts, infer.Thought{Text: all[c.from[ev.Choice]:], Signature: ev.Signature})
+		c.from[ev.Choice] = len(all)
+	}
+	if ev.Redacted != "" {
+		c.closeThought(ev.Choice)
+		ch.Thoughts = append(ch.Thoughts, infer.Thought{Redacted: ev.Redacted})
+	}
+}
+
+// closeThought ends reasoning that no seal ended.
+func (c *Collector) closeThought(choice int) {
+	if all := c.mind[choice].String(); len(all) > c.from[choice] {
+		c.a.Choices[choice].Thoughts = append(c.a.Choices[choice].Thoughts, infer.Thought{Text: all[c.from[choice]:]})
+		c.from[choice] = len(all)
+	}
 }
 
 func (c *Collector) tool(ev infer.Event) error {
@@ -98,6 +122,7 @@ func (c *Collector) Answer() (*Answer, error) {
 		if ch.Finish == "" {
 			return nil, bug("choice %d without an end", i)
 		}
+		c.closeThought(i)
 		ch.Text, ch.Reasoning = c.text[i].String(), c.mind[i].String()
 		for k := range ch.ToolCalls {
 			ch.ToolCalls[k].Arguments = string(c.args[i][k])

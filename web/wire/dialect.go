@@ -99,6 +99,8 @@ type Answer struct {
 type Choice struct {
 	Text      string
 	Reasoning string
+	// Thoughts is the reasoning piece by piece, with the seals of its provider.
+	Thoughts  []infer.Thought
 	ToolCalls []infer.ToolCall
 	Logprobs  []infer.TokenLogprob
 	TokenIDs  []int32
