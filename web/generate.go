@@ -226,7 +226,7 @@ func (x *exchange) streamed(d wire.Dialect, r *infer.Request, o wire.Options) {
 		select {
 		case it, ok = <-ch:
 		case <-beat.C:
-			if framed == nil && out.Ping() != nil {
+			if framed == nil && heartbeat(out, enc) != nil {
 				return
 			}
 			beat.Reset(x.s.lim.Heartbeat)
@@ -263,6 +263,15 @@ func (x *exchange) streamed(d wire.Dialect, r *infer.Request, o wire.Options) {
 		}
 		beat.Reset(x.s.lim.Heartbeat)
 	}
+}
+
+// heartbeat keeps a silent SSE stream alive, in the dialect's own way if it has
+// one.
+func heartbeat(out *sse.Writer, enc wire.StreamEncoder) error {
+	if p, ok := enc.(wire.Pinger); ok {
+		return out.Send(p.Ping(nil))
+	}
+	return out.Ping()
 }
 
 // failStream tells an error: by status while nothing was sent, else by a frame

@@ -71,6 +71,13 @@ type Framed interface {
 	Frame(dst []byte, f *infer.Frame) []byte
 }
 
+// Pinger is a StreamEncoder whose dialect has a heartbeat of its own. Without it
+// the heartbeat of an SSE stream is a comment.
+type Pinger interface {
+	// Ping appends a whole heartbeat to dst.
+	Ping(dst []byte) []byte
+}
+
 // AppendSSE appends a frame as one SSE event. Data of several lines becomes as
 // many data fields (HTML, section 9.2.6).
 func AppendSSE(dst []byte, f *infer.Frame) []byte {
