@@ -107,7 +107,7 @@ func (s *Server) serve(rw http.ResponseWriter, r *http.Request) {
 		// closed. Clients with whole bodies send a length.
 		x.w.Header().Set("Connection", "close")
 	}
-	x.route = s.routes.fallback(r.URL.Path)
+	x.route = s.routes.fallback(r)
 	if e := s.overHeaders(r.Header); e != nil {
 		x.fail(e)
 		return

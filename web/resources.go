@@ -41,6 +41,7 @@ func (x *exchange) embed() {
 
 // models serves GET /v1/models: what this caller may ask for.
 func (x *exchange) models() {
+	x.inAnthropic()
 	if !x.admit() {
 		return
 	}
@@ -54,6 +55,7 @@ func (x *exchange) models() {
 
 // model serves GET /v1/models/{id}; ids may hold slashes.
 func (x *exchange) model() {
+	x.inAnthropic()
 	if !x.admit() {
 		return
 	}

@@ -26,10 +26,11 @@ type route struct {
 // and does not clean paths: a POST does not survive the one, and the other
 // hides what was asked for.
 type routeTable struct {
-	exact  map[string]map[string]*route // path, method
-	prefix []prefixRoute
-	openai *route // what is not there, in the dialect of the API
-	web    *route // the same for the pages
+	exact     map[string]map[string]*route // path, method
+	prefix    []prefixRoute
+	openai    *route // what is not there, in the dialect of the API
+	anthropic *route
+	web       *route // the same for the pages
 }
 
 // prefixRoute matches path, something that becomes the exchange's param, and
@@ -84,6 +85,7 @@ func (s *Server) makeRoutes() routeTable {
 	} {
 		add("openai", "GET", []string{path}, handle).quiet = true
 	}
+	s.anthropicRoutes(&t)
 	add("web", "GET", []string{"/"}, (*exchange).home)
 	add("web", "GET", []string{"/setup"}, (*exchange).home)
 	add("web", "GET", []string{"/ui/status"}, (*exchange).statusJSON).quiet = true
@@ -159,7 +161,11 @@ func (t *routeTable) allowed(path string) string {
 }
 
 // fallback is the route of a path that has none.
-func (t *routeTable) fallback(path string) *route {
+func (t *routeTable) fallback(r *http.Request) *route {
+	path := r.URL.Path
+	if speaksAnthropic(r) {
+		return t.anthropic
+	}
 	if strings.HasPrefix(path, "/ui/") || strings.HasPrefix(path, "/assets/") || path == "/" || path == "/setup" {
 		return t.web
 	}
