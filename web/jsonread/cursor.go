@@ -250,6 +250,12 @@ func (c *Cursor) Raw() []byte {
 	return c.b[start:c.i]
 }
 
+// Offset is where the walk has come to: behind the value that was read last.
+func (c *Cursor) Offset() int { return c.i }
+
+// Unescape decodes the inside of a string, as Key gives it.
+func Unescape(raw []byte) string { return string(appendUnescaped(nil, raw)) }
+
 // Skip passes over the next value.
 func (c *Cursor) Skip() {
 	switch ch := c.peek(); {
