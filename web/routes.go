@@ -86,6 +86,7 @@ func (s *Server) makeRoutes() routeTable {
 		add("openai", "GET", []string{path}, handle).quiet = true
 	}
 	s.anthropicRoutes(&t)
+	s.responsesRoutes(&t)
 	add("web", "GET", []string{"/"}, (*exchange).home)
 	add("web", "GET", []string{"/setup"}, (*exchange).home)
 	add("web", "GET", []string{"/ui/status"}, (*exchange).statusJSON).quiet = true

@@ -17,20 +17,20 @@ const (
 	FeatureUnknown Feature = "unknown"
 
 	// Turns and their content.
-	FeatureDeveloperRole    Feature = "developer_role"
-	FeatureSystemMidway     Feature = "system_midway" // a system turn after the first other turn
-	FeatureMessageName      Feature = "message_name"
-	FeatureImageData        Feature = "image_data"
-	FeatureImageURL         Feature = "image_url"
-	FeatureImageDetail      Feature = "image_detail"
-	FeatureAudio            Feature = "audio"
-	FeatureVideo            Feature = "video"
-	FeatureFile             Feature = "file" // a document, inline or by reference
-	FeatureCitations        Feature = "citations"
-	FeatureRefusalPart      Feature = "refusal_part" // an earlier refusal, sent back
-	FeatureToolResultError  Feature = "tool_result_error"
-	FeatureToolResultMedia  Feature = "tool_result_media" // images and files in a tool's result
-	FeatureThought          Feature = "thought"           // earlier reasoning, readable
+	FeatureDeveloperRole   Feature = "developer_role"
+	FeatureSystemMidway    Feature = "system_midway" // a system turn after the first other turn
+	FeatureMessageName     Feature = "message_name"
+	FeatureImageData       Feature = "image_data"
+	FeatureImageURL        Feature = "image_url"
+	FeatureImageDetail     Feature = "image_detail"
+	FeatureAudio           Feature = "audio"
+	FeatureVideo           Feature = "video"
+	FeatureFile            Feature = "file" // a document, inline or by reference
+	FeatureCitations       Feature = "citations"
+	FeatureRefusalPart     Feature = "refusal_part" // an earlier refusal, sent back
+	FeatureToolResultError Feature = "tool_result_error"
+	FeatureToolResultMedia Feature = "tool_result_media" // images and files in a tool's result
+	FeatureThought         Feature = "thought"           // earlier reasoning, readable
 	// FeatureThoughtSealed is earlier reasoning that only the service which made it
 	// can open: the encrypted content of OpenAI's Responses.
 	FeatureThoughtSealed    Feature = "thought_sealed"
@@ -39,15 +39,15 @@ const (
 	FeaturePrefill          Feature = "prefill" // the answer goes on from a last assistant turn
 
 	// Tools.
-	FeatureTools          Feature = "tools"
-	FeatureToolStrict     Feature = "tool_strict"
-	FeatureToolRequired   Feature = "tool_required"
-	FeatureToolNamed      Feature = "tool_named"
-	FeatureToolNone       Feature = "tool_none"
-	FeatureToolAllowed    Feature = "tool_allowed"     // a choice among several named tools
-	FeatureToolSerial     Feature = "tool_serial"      // at most one call an answer
-	FeatureToolHosted     Feature = "tool_hosted"      // a tool that the provider runs itself
-	FeatureToolCustom     Feature = "tool_custom"      // free-text input
+	FeatureTools        Feature = "tools"
+	FeatureToolStrict   Feature = "tool_strict"
+	FeatureToolRequired Feature = "tool_required"
+	FeatureToolNamed    Feature = "tool_named"
+	FeatureToolNone     Feature = "tool_none"
+	FeatureToolAllowed  Feature = "tool_allowed" // a choice among several named tools
+	FeatureToolSerial   Feature = "tool_serial"  // at most one call an answer
+	FeatureToolHosted   Feature = "tool_hosted"  // a tool that the provider runs itself
+	FeatureToolCustom   Feature = "tool_custom"  // free-text input
 	// FeatureToolHostedOptional is a hosted tool that the model may use or leave
 	// (choice auto, beside other tools): agents list one with every request.
 	FeatureToolHostedOptional Feature = "tool_hosted_optional"

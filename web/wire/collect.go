@@ -53,6 +53,10 @@ func (c *Collector) Add(ev infer.Event) error {
 			c.a.Model = *ev.Model
 		}
 	case infer.EventText:
+		if ev.Refusal {
+			ch.Refusal += ev.Text
+			return nil
+		}
 		c.text[ev.Choice].WriteString(ev.Text)
 	case infer.EventReasoning:
 		c.mind[ev.Choice].WriteString(ev.Text)

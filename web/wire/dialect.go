@@ -105,6 +105,7 @@ type Answer struct {
 // Choice is one finished choice.
 type Choice struct {
 	Text      string
+	Refusal   string // the model's words of declining, where its provider tells them apart
 	Reasoning string
 	// Thoughts is the reasoning piece by piece, with the seals of its provider.
 	Thoughts  []infer.Thought
