@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -16,7 +17,7 @@ import (
 // pairs a second, how many operations shared a commit, and the latency of the
 // holds. Writers come as closed loops.
 func BenchmarkPairs(b *testing.B) {
-	for _, writers := range []int{1, 16, 64, 256, 1024} {
+	for _, writers := range []int{1, 16, 32, 64, 256, 1024} {
 		b.Run(fmt.Sprintf("writers=%d", writers), func(b *testing.B) { benchPairs(b, writers) })
 	}
 }
@@ -31,6 +32,7 @@ func benchPairs(b *testing.B, writers int) {
 	var next atomic.Int64
 	lat := make([][]time.Duration, writers)
 	var wg sync.WaitGroup
+	cpu := cpuTime(b)
 	b.ResetTimer()
 	for w := range writers {
 		wg.Go(func() {
@@ -56,6 +58,7 @@ func benchPairs(b *testing.B, writers int) {
 	}
 	wg.Wait()
 	b.StopTimer()
+	b.ReportMetric(float64((cpuTime(b)-cpu).Microseconds())/float64(b.N), "cpu-us/pair")
 	all := slices.Concat(lat...)
 	slices.Sort(all)
 	st := s.Stats()
@@ -64,6 +67,15 @@ func benchPairs(b *testing.B, writers int) {
 	b.ReportMetric(float64(all[len(all)/2].Microseconds())/1000, "hold-p50-ms")
 	b.ReportMetric(float64(all[len(all)*99/100].Microseconds())/1000, "hold-p99-ms")
 	b.ReportMetric(float64(st.FileBytes)/float64(b.N), "B/pair")
+}
+
+// cpuTime is what the process has used so far, in user and system mode.
+func cpuTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // BenchmarkRead measures opening, checking and listing a ledger of 10 000

@@ -25,6 +25,9 @@ type Report struct {
 	Balances      int           `json:"balances"`
 	OverdraftNano int64         `json:"overdraft_nano"` // over all requests
 	Keys          int           `json:"keys"`
+	Once          int           `json:"once"`        // claims to idempotency keys
+	Corrections   int           `json:"corrections"` // requests whose charge was corrected
+	Audits        uint64        `json:"audits"`
 	Faults        []Fault       `json:"faults"`
 	More          int           `json:"more_faults,omitempty"` // beyond the first 100
 	Took          time.Duration `json:"took_ns"`
@@ -79,10 +82,15 @@ type checker struct {
 	indexed  int                 // requests that must be in the index
 	until    uint64              // walk no further; 0: to the end
 	onEnd    func(id string, first, end uint64)
+
+	tx          *bolt.Tx
+	base        uint64
+	corrections map[string]uint64 // request id -> its last correction
 }
 
 func newChecker(ctx context.Context) *checker {
-	return &checker{ctx: ctx, rep: Report{Faults: []Fault{}}, open: map[string]*Record{}, balances: map[string]*balance{}}
+	return &checker{ctx: ctx, rep: Report{Faults: []Fault{}}, open: map[string]*Record{}, balances: map[string]*balance{},
+		corrections: map[string]uint64{}}
 }
 
 func (c *checker) fault(seq uint64, id, format string, args ...any) {
@@ -105,11 +113,13 @@ func (c *checker) run(tx *bolt.Tx) error {
 	c.compareOpen(tx)
 	c.compareBalances(tx)
 	c.compareIndex(tx)
+	c.compareCorrections(tx)
 	keys, err := loadKeys(tx)
 	if err != nil {
 		c.fault(0, "", "%v", err)
 	}
 	c.rep.Keys = len(keys)
+	c.once(tx)
 	return nil
 }
 
@@ -144,6 +154,7 @@ func (c *checker) chain(tx *bolt.Tx) error {
 	if err := c.startAt(tx, seq); err != nil {
 		return err
 	}
+	c.tx, c.base = tx, seq
 	c.rep.First = seq + 1
 	cur := tx.Bucket(bucketLedger).Cursor()
 	for k, v := cur.First(); k != nil; k, v = cur.Next() {
@@ -209,6 +220,10 @@ func (c *checker) record(r *Record) {
 		c.fault(r.Seq, r.RequestID, "it is an overdraft without the settle that made it")
 	case r.Kind == KindNote:
 		c.note(r)
+	case r.Kind == KindCorrect:
+		c.correct(r)
+	case r.Kind == KindAudit:
+		c.audit(r)
 	}
 	c.post(r)
 }
@@ -287,9 +302,13 @@ func dueCharge(kind Kind, row *Row) (int64, error) {
 }
 
 func (c *checker) overdraft(settle, r *Record) {
-	c.rep.OverdraftNano += settle.Row.OverdraftNano
+	more := settle.Row.OverdraftNano
+	if was := settle.Row.Corrected; was != nil {
+		more -= was.OverdraftNano
+	}
+	c.rep.OverdraftNano += more
 	same := func(a, b Posting) bool {
-		return a.Budget == b.Budget && a.Window == b.Window && a.HeldNano == 0 && a.SpentNano == settle.Row.OverdraftNano
+		return a.Budget == b.Budget && a.Window == b.Window && a.HeldNano == 0 && a.SpentNano == more
 	}
 	if !slices.EqualFunc(r.Postings, settle.Postings, same) {
 		c.fault(r.Seq, r.RequestID, "the overdraft is not that of its settle")

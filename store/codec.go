@@ -140,6 +140,19 @@ func (d *decoder) string() string {
 	return s
 }
 
+// bytes reads n bytes; the result aliases the input.
+func (d *decoder) bytes(n int) []byte {
+	if d.err != nil {
+		return nil
+	}
+	if n > len(d.b)-d.off {
+		d.fail("%w", errShort)
+		return nil
+	}
+	d.off += n
+	return d.b[d.off-n : d.off : d.off]
+}
+
 // strings reads a list of at most limit texts; an empty one is nil.
 func (d *decoder) strings(limit int) []string {
 	n := d.count(limit)

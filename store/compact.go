@@ -226,6 +226,9 @@ func (n *newFile) finish(ctx context.Context, tx *bolt.Tx) error {
 				return err
 			}
 		}
+		if err := n.corrections(to.Bucket(bucketCorrections), tx.Bucket(bucketCorrections)); err != nil {
+			return err
+		}
 		return n.index(to.Bucket(bucketRequests), tx.Bucket(bucketRequests))
 	})
 	if err == nil {
@@ -245,6 +248,16 @@ func (n *newFile) index(to, from *bolt.Bucket) error {
 			return &DamageError{"the index entry of request " + clip(string(k), maxRequestID), errShort}
 		}
 		if end := beUint64(v[8:]); end != 0 && end <= n.report.Base {
+			return nil
+		}
+		return to.Put(k, v)
+	})
+}
+
+// corrections copies the entries of corrections that are kept.
+func (n *newFile) corrections(to, from *bolt.Bucket) error {
+	return from.ForEach(func(k, v []byte) error {
+		if len(v) == 8 && beUint64(v) <= n.report.Base {
 			return nil
 		}
 		return to.Put(k, v)

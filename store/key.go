@@ -47,7 +47,7 @@ type Key struct {
 	Regions     []string `json:"regions,omitempty"`      // in which it may be served
 	Effects     []string `json:"effects,omitempty"`      // effect classes: "read-only", "effectful"
 
-	LastUsed time.Time   `json:"last_used,omitzero"` // to the minute, written with delay
+	LastUsed time.Time `json:"last_used,omitzero"` // to the minute, written with delay
 }
 
 // NewKey is what CreateKey and RotateKey return. Secret is the whole credential
@@ -56,6 +56,12 @@ type NewKey struct {
 	Key
 	Secret string `json:"secret"`
 }
+
+// Effect classes of requests.
+const (
+	EffectReadOnly  = "read-only" // repetition is safe
+	EffectEffectful = "effectful"
+)
 
 const (
 	keyPrefix   = "hk_"
@@ -120,8 +126,18 @@ func (k *Key) check() error {
 	if clip(k.Name, maxKeyName) != k.Name {
 		return infer.Invalid("name", "cannot name a key so: want at most %d bytes of UTF-8", maxKeyName)
 	}
-	if len(k.Models) > maxKeyList || slices.ContainsFunc(k.Models, func(m string) bool { return m == "" || clip(m, maxString) != m }) {
-		return infer.Invalid("models", "cannot allow these models: want at most %d non-empty names", maxKeyList)
+	for _, l := range []struct {
+		what string
+		list []string
+	}{{"models", k.Models}, {"tools", k.Tools}, {"data_classes", k.DataClasses}, {"regions", k.Regions}, {"effects", k.Effects}} {
+		if len(l.list) > maxKeyList || slices.ContainsFunc(l.list, func(m string) bool { return m == "" || clip(m, maxString) != m }) {
+			return infer.Invalid(l.what, "cannot allow these: want at most %d names of 1 to %d bytes", maxKeyList, maxString)
+		}
+	}
+	for _, e := range k.Effects {
+		if e != EffectReadOnly && e != EffectEffectful {
+			return infer.Invalid("effects", "cannot allow effect class %.32q: want %s or %s", e, EffectReadOnly, EffectEffectful)
+		}
 	}
 	if l := k.Limits; l.RequestsPerMinute < 0 || l.TokensPerMinute < 0 || l.Concurrency < 0 {
 		return infer.Invalid("limits", "cannot set a negative limit")
@@ -149,15 +165,17 @@ func newSecret() string {
 }
 
 // CreateKey makes a key. Of k are used Tenant, Name, Expires, Disabled, Models,
-// Limits and Budgets; the rest is set by the store.
+// Limits, Budgets, Tools, DataClasses, Regions and Effects; the rest is set by
+// the store. As names who does it.
 func (s *Store) CreateKey(ctx context.Context, k Key) (NewKey, error) {
 	if err := k.check(); err != nil {
 		return NewKey{}, err
 	}
 	secret := newSecret()
 	stored := &storedKey{Key: Key{Tenant: k.Tenant, Name: k.Name, Created: stamp(s.now().Truncate(time.Second)), Expires: k.Expires,
-		Disabled: k.Disabled, Models: slices.Clone(k.Models), Limits: k.Limits, Budgets: slices.Clone(k.Budgets)}}
-	err := s.changeKey(ctx, func(w *writer) (*storedKey, error) {
+		Disabled: k.Disabled, Models: slices.Clone(k.Models), Limits: k.Limits, Budgets: slices.Clone(k.Budgets),
+		Tools: slices.Clone(k.Tools), DataClasses: slices.Clone(k.DataClasses), Regions: slices.Clone(k.Regions), Effects: slices.Clone(k.Effects)}}
+	err := s.changeKey(ctx, "key/create", func(w *writer) (*storedKey, error) {
 		b := w.tx.Bucket(bucketKeys)
 		if s.keys.len() >= maxKeys {
 			return nil, infer.Errorf(infer.CodeConflict, "cannot create another key: there are %d", maxKeys)
@@ -178,7 +196,7 @@ func (s *Store) RotateKey(ctx context.Context, id string, grace time.Duration) (
 		return NewKey{}, infer.Invalid("grace", "cannot keep the old secret for %v: want 0 to %v", grace, maxKeyGrace)
 	}
 	secret := newSecret()
-	k, err := s.editKey(ctx, id, func(k *storedKey) error {
+	k, err := s.editKey(ctx, "key/rotate", id, func(k *storedKey) error {
 		if !k.Revoked.IsZero() {
 			return infer.Errorf(infer.CodeConflict, "cannot rotate key %s: it is revoked", id)
 		}
@@ -196,16 +214,18 @@ func (s *Store) RotateKey(ctx context.Context, id string, grace time.Duration) (
 	return NewKey{k, keyPrefix + id + "_" + secret}, nil
 }
 
-// UpdateKey changes a key's Name, Expires, Disabled, Models, Limits and Budgets
-// to those of k, found by k.ID.
+// UpdateKey changes what CreateKey sets, except the tenant, to that of k, found
+// by k.ID.
 func (s *Store) UpdateKey(ctx context.Context, k Key) (Key, error) {
-	return s.editKey(ctx, k.ID, func(old *storedKey) error {
+	return s.editKey(ctx, "key/update", k.ID, func(old *storedKey) error {
 		k.Tenant = old.Tenant
 		if err := k.check(); err != nil {
 			return err
 		}
 		old.Name, old.Expires, old.Disabled = k.Name, k.Expires, k.Disabled
 		old.Models, old.Limits, old.Budgets = slices.Clone(k.Models), k.Limits, slices.Clone(k.Budgets)
+		old.Tools, old.DataClasses = slices.Clone(k.Tools), slices.Clone(k.DataClasses)
+		old.Regions, old.Effects = slices.Clone(k.Regions), slices.Clone(k.Effects)
 		return nil
 	})
 }
@@ -213,7 +233,7 @@ func (s *Store) UpdateKey(ctx context.Context, k Key) (Key, error) {
 // RevokeKey disables a key for good and forgets its hashes. It stays listed,
 // for the ledger's sake.
 func (s *Store) RevokeKey(ctx context.Context, id string) (Key, error) {
-	return s.editKey(ctx, id, func(k *storedKey) error {
+	return s.editKey(ctx, "key/revoke", id, func(k *storedKey) error {
 		if k.Revoked.IsZero() {
 			k.Revoked = stamp(s.now().Truncate(time.Second))
 		}
@@ -223,9 +243,9 @@ func (s *Store) RevokeKey(ctx context.Context, id string) (Key, error) {
 }
 
 // editKey changes a stored key in one transaction.
-func (s *Store) editKey(ctx context.Context, id string, edit func(*storedKey) error) (Key, error) {
+func (s *Store) editKey(ctx context.Context, action, id string, edit func(*storedKey) error) (Key, error) {
 	var out Key
-	err := s.changeKey(ctx, func(w *writer) (*storedKey, error) {
+	err := s.changeKey(ctx, action, func(w *writer) (*storedKey, error) {
 		v := w.tx.Bucket(bucketKeys).Get([]byte(clip(id, maxString)))
 		if v == nil || id == "" {
 			return nil, infer.Errorf(infer.CodeNotFound, "there is no key %.32q", id)
@@ -243,9 +263,9 @@ func (s *Store) editKey(ctx context.Context, id string, edit func(*storedKey) er
 	return out, err
 }
 
-// changeKey writes the key that make gives, and publishes it to Verify after
-// the commit.
-func (s *Store) changeKey(ctx context.Context, change func(w *writer) (*storedKey, error)) error {
+// changeKey writes the key that change gives together with its audit record, and
+// publishes it to Verify after the commit.
+func (s *Store) changeKey(ctx context.Context, action string, change func(w *writer) (*storedKey, error)) error {
 	var k *storedKey
 	o := newOp(opOther, func(w *writer) (err error) {
 		if k, err = change(w); err != nil {
@@ -256,6 +276,7 @@ func (s *Store) changeKey(ctx context.Context, change func(w *writer) (*storedKe
 			return infer.AsError(err)
 		}
 		w.mark(w.tx.Bucket(bucketKeys).Put([]byte(k.ID), data))
+		w.audited(Audit{Actor: Actor(ctx), Action: action, Subject: k.ID, Detail: "tenant " + k.Tenant})
 		return nil
 	})
 	o.published = func() { s.keys.set(k) }

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
+	"slices"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -105,6 +106,11 @@ func rowAt(tx *bolt.Tx, k, v []byte) (*Row, error) {
 	if r.Kind == KindHold && tx.Bucket(bucketOpen).Get([]byte(r.RequestID)) == nil {
 		return nil, nil
 	}
+	if r.Kind != KindHold && r.Row != nil {
+		if last, err := correctionOf(tx, r.RequestID); err != nil || last > r.Seq {
+			return nil, err // the correction has the row
+		}
+	}
 	return r.Row, nil
 }
 
@@ -142,10 +148,61 @@ func (s *Store) Show(ctx context.Context, requestID string) (Detail, error) {
 	return d, readError(err)
 }
 
+// detail collects the records of a request: hold, end and overdraft as the index
+// has them, and its corrections, which each name the one before.
 func detail(tx *bolt.Tx, id string) (Detail, error) {
+	d, err := ended(tx, id)
+	if err != nil {
+		return d, err
+	}
+	last, err := correctionOf(tx, id)
+	if err != nil || last == 0 {
+		return d, err
+	}
+	return d, d.correct(tx, id, last)
+}
+
+// maxCorrections bounds what Show lists of one request: the newest.
+const maxCorrections = 100
+
+func (d *Detail) correct(tx *bolt.Tx, id string, last uint64) error {
+	first := uint64(0)
+	if n := len(d.Records); n > 0 {
+		first = d.Records[n-1].Seq
+	}
+	var found []Record
+	for seq := last; seq > first && len(found) < 2*maxCorrections; {
+		r, _, err := readRecord(tx, seq)
+		if err != nil && len(found) > 0 && len(d.Records) == 0 {
+			break // what it corrects was dropped by a compaction
+		}
+		if err != nil {
+			return err
+		}
+		if r.Kind != KindCorrect || r.RequestID != id || r.Row.Corrected == nil || r.Row.Corrected.Record >= seq {
+			return &DamageError{recordName(seq), errors.New("the list of corrections says that it corrects request " + id)}
+		}
+		if o, _, err := readRecord(tx, seq+1); err == nil && o.Kind == KindOverdraft && o.RequestID == id {
+			found = append(found, *o)
+		}
+		found = append(found, *r)
+		if seq == last {
+			d.Row = *r.Row
+		}
+		seq = r.Row.Corrected.Record
+	}
+	slices.Reverse(found)
+	d.Records = append(d.Records, found...)
+	return nil
+}
+
+func ended(tx *bolt.Tx, id string) (Detail, error) {
 	var d Detail
 	v := tx.Bucket(bucketRequests).Get([]byte(id))
 	if v == nil {
+		if last, err := correctionOf(tx, id); err != nil || last != 0 {
+			return d, err // all before its correction was dropped by a compaction
+		}
 		return d, infer.Errorf(infer.CodeNotFound, "the ledger has no request %.64q", id)
 	}
 	if len(v) != 16 {

@@ -45,7 +45,7 @@ func rebuild(ctx context.Context, tx *bolt.Tx) error {
 	if !c.rep.OK() {
 		return infer.Errorf(infer.CodeConflict, "cannot rebuild from a damaged chain (%v): restore a backup", c.rep.Faults[0])
 	}
-	for _, b := range [][]byte{bucketRequests, bucketOpen, bucketBalances} {
+	for _, b := range [][]byte{bucketRequests, bucketOpen, bucketBalances, bucketCorrections} {
 		if err := tx.DeleteBucket(b); err != nil {
 			return fmt.Errorf("cannot drop %s: %w", b, err)
 		}
@@ -61,6 +61,11 @@ func rebuild(ctx context.Context, tx *bolt.Tx) error {
 	}
 	for id, e := range index {
 		if err := tx.Bucket(bucketRequests).Put([]byte(id), append(be64(e.first), be64(e.end)...)); err != nil {
+			return err
+		}
+	}
+	for id, seq := range c.corrections {
+		if err := tx.Bucket(bucketCorrections).Put([]byte(id), be64(seq)); err != nil {
 			return err
 		}
 	}

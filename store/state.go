@@ -83,7 +83,7 @@ func (b *balance) apply(kind Kind, p *Posting) error {
 	if _, ok4 := addNano(spent, held); !ok1 || !ok2 || !ok3 || !ok4 {
 		return ErrOverflow
 	}
-	if spent < 0 || held < 0 {
+	if spent < 0 || held < 0 || over < 0 {
 		return fmt.Errorf("budget %s, window %s would have spent %d, held %d nano-USD", p.Budget, p.Window, spent, held)
 	}
 	b.spent, b.held, b.overdraft = spent, held, over

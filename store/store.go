@@ -76,9 +76,10 @@ type Store struct {
 	closing sync.RWMutex
 	closed  bool
 
-	// mu guards led and stats. Only the committer changes led.
+	// mu guards led, once and stats. Only the committer changes led and once.
 	mu    sync.Mutex
 	led   ledger
+	once  onceTotals
 	stats Stats
 	doubt []*op // ends that could not be written, for reopen; committer only
 
@@ -183,8 +184,12 @@ func (s *Store) load(tx *bolt.Tx) error {
 	if err != nil {
 		return err
 	}
+	once, err := loadOnce(tx)
+	if err != nil {
+		return err
+	}
 	s.mu.Lock()
-	s.led = *led
+	s.led, s.once = *led, once
 	s.mu.Unlock()
 	s.keys.replace(slices.Clone(pepper), keys)
 	return nil
@@ -291,6 +296,8 @@ type Stats struct {
 	CommitTime  time.Duration `json:"commit_time_ns"` // summed
 	LastCommit  time.Duration `json:"last_commit_ns"`
 	Queued      int           `json:"queued"`
+	Once        int           `json:"once"`       // claims to idempotency keys
+	OnceBytes   int64         `json:"once_bytes"` // what they take, answers included
 	FileBytes   int64         `json:"file_bytes"`
 	Failed      bool          `json:"failed"`
 	Full        bool          `json:"full"`
@@ -303,6 +310,7 @@ func (s *Store) Stats() Stats {
 	s.mu.Lock()
 	st := s.stats
 	st.Seq, st.OpenHolds, st.HeldNano = s.led.seq, len(s.led.open), s.led.heldNano
+	st.Once, st.OnceBytes = s.once.n, s.once.bytes
 	s.mu.Unlock()
 	st.Queued = len(s.ops)
 	st.Failed, st.Full = s.failure.Load() != nil, s.full.Load()
