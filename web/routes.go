@@ -30,6 +30,7 @@ type routeTable struct {
 	prefix    []prefixRoute
 	openai    *route // what is not there, in the dialect of the API
 	anthropic *route
+	gemini    *route
 	web       *route // the same for the pages
 }
 
@@ -87,6 +88,7 @@ func (s *Server) makeRoutes() routeTable {
 	}
 	s.anthropicRoutes(&t)
 	s.responsesRoutes(&t)
+	t.geminiRoutes()
 	add("web", "GET", []string{"/"}, (*exchange).home)
 	add("web", "GET", []string{"/setup"}, (*exchange).home)
 	add("web", "GET", []string{"/ui/status"}, (*exchange).statusJSON).quiet = true
@@ -166,6 +168,9 @@ func (t *routeTable) fallback(r *http.Request) *route {
 	path := r.URL.Path
 	if speaksAnthropic(r) {
 		return t.anthropic
+	}
+	if strings.HasPrefix(path, "/v1beta") || strings.HasPrefix(path, "/v1alpha/") {
+		return t.gemini
 	}
 	if strings.HasPrefix(path, "/ui/") || strings.HasPrefix(path, "/assets/") || path == "/" || path == "/setup" {
 		return t.web
