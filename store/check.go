@@ -120,6 +120,7 @@ func (c *checker) run(tx *bolt.Tx) error {
 	}
 	c.rep.Keys = len(keys)
 	c.once(tx)
+	c.responses(tx)
 	return nil
 }
 

@@ -221,7 +221,7 @@ func (n *newFile) finish(ctx context.Context, tx *bolt.Tx) error {
 		if err := to.Bucket(bucketMeta).Delete(metaClean); err != nil {
 			return err
 		}
-		for _, b := range [][]byte{bucketOpen, bucketBalances, bucketKeys, bucketBlobs, bucketOnce, bucketOnceDue} {
+		for _, b := range [][]byte{bucketOpen, bucketBalances, bucketKeys, bucketBlobs, bucketOnce, bucketOnceDue, bucketResponses, bucketResponsesDue, bucketResponseTotals} {
 			if err := copyBucket(to.Bucket(b), tx.Bucket(b)); err != nil {
 				return err
 			}

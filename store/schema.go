@@ -31,6 +31,10 @@ var (
 	bucketCorrections = []byte("corrections") // request id -> seq of its last correction
 	bucketOnce        = []byte("once")        // hash of key and Idempotency-Key -> sealed claim; see once.go
 	bucketOnceDue     = []byte("once-due")    // expiry, the same hash -> size of the claim
+	// The answers that are kept for later turns; see responses.go.
+	bucketResponses      = []byte("responses")       // tenant 0 id -> sealed response
+	bucketResponsesDue   = []byte("responses-due")   // tenant 0 expiry id -> size of the response
+	bucketResponseTotals = []byte("responses-total") // tenant -> number, bytes, checksum
 )
 
 // Keys of bucketMeta.
@@ -58,7 +62,7 @@ func addSchema2(tx *bolt.Tx) error { return makeBuckets(tx, newIn2) }
 
 var (
 	newIn1 = [][]byte{bucketMeta, bucketLedger, bucketRequests, bucketOpen, bucketBalances, bucketBase, bucketKeys, bucketBlobs}
-	newIn2 = [][]byte{bucketCorrections, bucketOnce, bucketOnceDue}
+	newIn2 = [][]byte{bucketCorrections, bucketOnce, bucketOnceDue, bucketResponses, bucketResponsesDue, bucketResponseTotals}
 )
 
 func makeBuckets(tx *bolt.Tx, names [][]byte) error {
