@@ -25,7 +25,9 @@ type Config struct {
 	// Upstreams are the providers that routes may name.
 	Upstreams []UpstreamConfig `toml:"upstream"`
 	Routes    []RouteConfig    `toml:"route"`
-	Prices    []PriceConfig    `toml:"price"`
+	// Rules are what routes may have done to requests and answers.
+	Rules  []RuleConfig  `toml:"rule"`
+	Prices []PriceConfig `toml:"price"`
 }
 
 // AuthConfig bounds how often one address may fail to authenticate.
@@ -43,6 +45,15 @@ type TenantConfig struct {
 	// Models that the tenant may use, by the name callers write; "prefix*"
 	// allowed; empty means all.
 	Models []string `toml:"models"`
+	// Tools that its requests may declare, by name; "prefix*" allowed. A tool
+	// that the provider runs itself goes by its type. Empty: all.
+	Tools []string `toml:"tools"`
+	// DataClasses that its requests may hold, Regions in which they may be
+	// served, and Effects ("read-only", "effectful") of the routes it may use;
+	// empty: all. See Policy.Route.
+	DataClasses []string `toml:"data_classes"`
+	Regions     []string `toml:"regions"`
+	Effects     []string `toml:"effects"`
 	// Zone of its budgets; empty means the file's.
 	Zone string `toml:"zone"`
 	// Limits of the tenant as a whole, and of each of its keys that has none of
@@ -89,23 +100,31 @@ type RouteConfig struct {
 	// happens beyond: "reject" (default) or "clamp". 0: no bound.
 	MaxOutputTokens int    `toml:"max_output_tokens"`
 	OverMax         string `toml:"over_max"`
-	// DataClasses of the requests of this route; a candidate's upstream must
-	// accept all of them. Regions in which it may be served; empty: any.
+	// DataClasses that requests of this route may hold; a candidate's upstream
+	// must accept all of them. Regions in which it may be served; empty: any. The
+	// engine in this box is in every region and takes every class.
 	DataClasses []string `toml:"data_classes"`
 	Regions     []string `toml:"regions"`
 	// Rules names the [[rule]] tables that are applied, in order.
 	Rules []string `toml:"rules"`
+	// Normalize lists what is done to the text of a request before its rules see
+	// it: "newlines" (CR LF and CR become LF), "trim" (white space at both ends of
+	// a turn goes), "nfc" (Unicode normalization form C). Empty: nothing, the text
+	// is served as it came.
+	Normalize []string `toml:"normalize"`
 }
 
 // PriceConfig is one [[price]], in dollars per million tokens.
 type PriceConfig struct {
-	// Model is a route's public name, which wins, or a model's name at its
-	// backend.
+	// Model is a deployment ("upstream/model"), a route's public name, or a
+	// model's name at its backend; the first of these that is found holds.
 	Model             string   `toml:"model"`
 	InputUSDPerM      NanoUSD  `toml:"input_usd_per_m"`
 	OutputUSDPerM     NanoUSD  `toml:"output_usd_per_m"`
 	CachedUSDPerM     *NanoUSD `toml:"cached_usd_per_m"`      // default: as input
 	CacheWriteUSDPerM *NanoUSD `toml:"cache_write_usd_per_m"` // default: as input
+	// CacheWriteHourUSDPerM is for what is written to be kept for an hour.
+	CacheWriteHourUSDPerM *NanoUSD `toml:"cache_write_hour_usd_per_m"` // default: as cache_write
 }
 
 // Duration is a time span written as text with units ("90s", "5m").
@@ -163,16 +182,14 @@ func (c *Config) Defaults() {
 	if len(c.Tenants) == 0 {
 		c.Tenants = []TenantConfig{{Name: defaultTenant}}
 	}
+	for i := range c.Upstreams {
+		c.Upstreams[i].defaults()
+	}
 	for i := range c.Routes {
-		r := &c.Routes[i]
-		if len(r.Candidates) == 0 {
-			r.Candidates = []CandidateConfig{{Upstream: Local}}
-		}
-		for j := range r.Candidates {
-			if r.Candidates[j].Model == "" {
-				r.Candidates[j].Model = r.Model
-			}
-		}
+		c.Routes[i].defaults()
+	}
+	for i := range c.Rules {
+		c.Rules[i].defaults()
 	}
 	for i := range c.Prices {
 		p := &c.Prices[i]
@@ -181,6 +198,9 @@ func (c *Config) Defaults() {
 		}
 		if p.CacheWriteUSDPerM == nil {
 			p.CacheWriteUSDPerM = &p.InputUSDPerM
+		}
+		if p.CacheWriteHourUSDPerM == nil {
+			p.CacheWriteHourUSDPerM = p.CacheWriteUSDPerM
 		}
 	}
 }
@@ -197,7 +217,9 @@ func (c *Config) Validate() []Fault {
 	v.limit("auth.failure_burst", c.Auth.FailureBurst, 1)
 	v.limit("auth.failures_per_minute", c.Auth.FailuresPerMinute, 1)
 	v.tenants(c.Tenants)
-	v.routes(c.Routes)
+	v.upstreams(c.Upstreams)
+	v.rules(c.Rules)
+	v.routes(c)
 	v.prices(c.Prices)
 	return v.faults
 }
@@ -247,6 +269,12 @@ func (v *validator) tenants(ts []TenantConfig) {
 		}
 		seen[t.Name] = true
 		v.patterns(path+".models", t.Models)
+		v.patterns(path+".tools", t.Tools)
+		v.labels(path+".data_classes", t.DataClasses)
+		v.labels(path+".regions", t.Regions)
+		for j, e := range t.Effects {
+			v.oneOf(fmt.Sprintf("%s.effects[%d]", path, j), e, ReadOnly, Effectful)
+		}
 		if t.Zone != "" {
 			v.zone(path+".zone", t.Zone)
 		}
@@ -263,7 +291,7 @@ func notNameRune(r rune) bool {
 
 func (v *validator) patterns(path string, ps []string) {
 	if len(ps) > maxModelList {
-		v.fault(path, "cannot list %d models: want at most %d", len(ps), maxModelList)
+		v.fault(path, "cannot list %d names: want at most %d", len(ps), maxModelList)
 		return
 	}
 	for i, p := range ps {
@@ -302,41 +330,6 @@ func (v *validator) budgets(path string, bs []BudgetConfig) {
 	}
 }
 
-func (v *validator) routes(rs []RouteConfig) {
-	if len(rs) > maxRoutes {
-		v.fault("route", "cannot have %d routes: want at most %d", len(rs), maxRoutes)
-		return
-	}
-	taken := map[string]bool{}
-	for i := range rs {
-		r, path := &rs[i], fmt.Sprintf("route[%d]", i)
-		v.public(path+".model", r.Model, taken)
-		if len(r.Aliases) > maxModelList {
-			v.fault(path+".aliases", "cannot have %d aliases: want at most %d", len(r.Aliases), maxModelList)
-			continue
-		}
-		for j, a := range r.Aliases {
-			v.public(fmt.Sprintf("%s.aliases[%d]", path, j), a, taken)
-		}
-		v.name(path+".class", r.Class, true)
-		if d := time.Duration(r.Deadline); d != 0 && (d < time.Second || d > 24*time.Hour) {
-			v.fault(path+".deadline", "cannot use %v: want 1s to 24h, or 0 for none", d)
-		}
-	}
-}
-
-// public checks a name that callers may write and that no other route has.
-func (v *validator) public(path, name string, taken map[string]bool) {
-	v.name(path, name, false)
-	if strings.Contains(name, "*") {
-		v.fault(path, "cannot use %.64q: a public name has no star", name)
-	}
-	if taken[name] {
-		v.fault(path, "cannot route %.64q twice", name)
-	}
-	taken[name] = true
-}
-
 func (v *validator) prices(ps []PriceConfig) {
 	if len(ps) > maxPrices {
 		v.fault("price", "cannot have %d prices: want at most %d", len(ps), maxPrices)
@@ -356,6 +349,7 @@ func (v *validator) prices(ps []PriceConfig) {
 		}{
 			{"input_usd_per_m", &p.InputUSDPerM}, {"output_usd_per_m", &p.OutputUSDPerM},
 			{"cached_usd_per_m", p.CachedUSDPerM}, {"cache_write_usd_per_m", p.CacheWriteUSDPerM},
+			{"cache_write_hour_usd_per_m", p.CacheWriteHourUSDPerM},
 		} {
 			if f.n != nil && (*f.n < 0 || *f.n > maxPriceUSD*nanoPerUSD) {
 				v.fault(path+"."+f.key, "cannot use %v: want 0 to %d dollars for a million tokens", *f.n, maxPriceUSD)

@@ -106,11 +106,11 @@ func buildTenant(c *TenantConfig, zone string) (*tenant, error) {
 	return t, nil
 }
 
-// candidate finds the price of a model: that of its public name, else that of
-// its name at the backend.
+// candidate finds the price of a model: that of the deployment, else that of its
+// public name, else that of its name at the backend.
 func (s *Snapshot) candidate(public, backend, model string) Candidate {
 	c := Candidate{Backend: backend, Model: model}
-	for _, name := range []string{public, model} {
+	for _, name := range []string{backend + "/" + model, public, model} {
 		for i := range s.config.Prices {
 			p := &s.config.Prices[i]
 			if p.Model != name {

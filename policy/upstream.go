@@ -9,23 +9,28 @@ type UpstreamConfig struct {
 	// departures: openai, openai-compatible, vllm, sglang, tgi, tensorrt-llm,
 	// llamacpp, ollama, openrouter, litellm, azure, anthropic, gemini, vertex,
 	// bedrock, hearth.
-	Kind    string `toml:"kind"`
-	BaseURL string `toml:"base_url"`
-	// Dialect chooses among those that a kind offers ("chat", "responses",
-	// "completions" stay available by request; this is the preferred one for
-	// translated requests); empty: the kind's own.
+	Kind string `toml:"kind"`
+	// BaseURL is where the paths of the kind begin, for instance
+	// "https://api.openai.com/v1"; empty: the kind's own. It must be https unless
+	// the host is this machine or in a private network, or AllowHTTP is set.
+	BaseURL   string `toml:"base_url"`
+	AllowHTTP bool   `toml:"allow_http"`
+	// Dialect chooses among those that a kind offers for requests that must be
+	// translated, by name: "openai-chat", "openai-responses", "anthropic" and so
+	// on, see Provider.Dialects; empty: the kind's first.
 	Dialect string `toml:"dialect"`
 	// Credential is "env:NAME", "file:PATH", "systemd:NAME", "oidc-file:PATH" or
 	// empty for none.
 	Credential string `toml:"credential"`
-	Project    string `toml:"project"`     // vertex
+	Project    string `toml:"project"`     // vertex: id or number of the project
 	Region     string `toml:"region"`      // vertex, bedrock; also matched against a route's regions
 	APIVersion string `toml:"api_version"` // azure, anthropic
 	Audience   string `toml:"audience"`    // oidc-file: of the token that is asked for
 	TokenURL   string `toml:"token_url"`   // oidc-file and Entra: where tokens are exchanged
 	ClientID   string `toml:"client_id"`
 	Scope      string `toml:"scope"`
-	// Headers are sent with every request; not for secrets.
+	// Headers are sent with every request. Those that carry secrets are refused:
+	// that is what Credential is for.
 	Headers map[string]string `toml:"headers"`
 	CAFile  string            `toml:"ca_file"` // roots to trust for base_url; empty: the system's
 
@@ -53,7 +58,7 @@ type HealthConfig struct {
 	ProbeInterval Duration `toml:"probe_interval"` // default 10s
 	// EjectAfter failures in a row take a candidate out for EjectFor, doubling
 	// up to EjectMax; then one request at a time tries it again. 0: never.
-	EjectAfter int      `toml:"eject_after"` // default 5
+	EjectAfter *int     `toml:"eject_after"` // default 5
 	EjectFor   Duration `toml:"eject_for"`   // default 10s
 	EjectMax   Duration `toml:"eject_max"`   // default 5m
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"sort"
 	"strings"
 )
@@ -58,7 +59,18 @@ func collect(v reflect.Value, fields map[string]reflect.Value) {
 	}
 }
 
+// secretKeys are what people write who mean to put a secret into the file, and
+// the key that takes a reference to it.
+var secretKeys = map[string]string{
+	"key": "credential", "api_key": "credential", "apikey": "credential", "secret": "credential", "secret_key": "credential",
+	"token": "credential", "password": "credential", "auth": "credential", "authorization": "credential", "access_key": "credential",
+}
+
 func (b *binder) unknown(at, name string, known []string) {
+	if n, ok := secretKeys[name]; ok && slices.Contains(known, n) {
+		b.faults.add(at, "unknown key; a secret is never written here: %s wants a reference to it, such as \"env:NAME\" or \"file:PATH\"", n)
+		return
+	}
 	if n := nearest(name, known); n != "" {
 		b.faults.add(at, "unknown key; did you mean %q?", n)
 		return
@@ -80,6 +92,8 @@ func (b *binder) value(at string, in any, out reflect.Value) {
 		b.subtable(at, in, out)
 	case reflect.Slice:
 		b.list(at, in, out)
+	case reflect.Map:
+		b.texts(at, in, out)
 	case reflect.String:
 		bindAs(b, at, in, "text", out.SetString)
 	case reflect.Bool:
@@ -144,6 +158,20 @@ func (b *binder) list(at string, in any, out reflect.Value) {
 		b.value(fmt.Sprintf("%s[%d]", at, i), e, item)
 	}
 	out.Set(list)
+}
+
+// texts binds a table whose keys are free and whose values are text.
+func (b *binder) texts(at string, in any, out reflect.Value) {
+	sub, ok := in.(map[string]any)
+	if !ok {
+		b.faults.add(at, "got %s, wanted a table: [%s]", kindName(in), at)
+		return
+	}
+	m := make(map[string]string, len(sub))
+	for k, v := range sub {
+		bindAs(b, join(at, k), v, "text", func(s string) { m[k] = s })
+	}
+	out.Set(reflect.ValueOf(m))
 }
 
 func elements(in any) ([]any, bool) {

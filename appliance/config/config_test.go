@@ -38,12 +38,60 @@ func TestSampleShowsDefaults(t *testing.T) {
 		t.Fatalf("got %d routes and %d key budgets with all comments removed, wanted 1 of each",
 			len(full.Routes), len(full.Tenants[0].KeyBudgets))
 	}
-	full.Routes, full.Tenants[0].KeyBudgets = nil, nil
+	if got := full.Routes[0].Candidates; len(got) != 2 || len(full.Upstreams) != 2 || len(full.Rules) != 8 {
+		t.Fatalf("got %d candidates, %d upstreams and %d rules with all comments removed, wanted 2, 2 and 8", len(got), len(full.Upstreams), len(full.Rules))
+	}
+	checkExampleDefaults(t, full)
+	full.Routes, full.Upstreams, full.Rules, full.Tenants[0].KeyBudgets = nil, nil, nil, nil
 	show := func(c *Config) string { return fmt.Sprintf("%+v", *c) }
 	full.Prices[0].CacheWriteUSDPerM, plain.Prices[0].CacheWriteUSDPerM = nil, nil
 	full.Prices[0].CachedUSDPerM, plain.Prices[0].CachedUSDPerM = nil, nil
+	full.Prices[0].CacheWriteHourUSDPerM, plain.Prices[0].CacheWriteHourUSDPerM = nil, nil
+	full.Tenants[0].Tools, full.Tenants[0].DataClasses, full.Tenants[0].Regions, full.Tenants[0].Effects = nil, nil, nil, nil
 	if show(plain) != show(full) {
 		t.Errorf("the commented defaults differ from the real ones:\nreal      %s\ncommented %s", show(plain), show(full))
+	}
+}
+
+// checkExampleDefaults compares the worked example, which writes out every
+// default, with the same example that writes none.
+func checkExampleDefaults(t *testing.T, full *Config) {
+	t.Helper()
+	short, err := Parse("short.toml", []byte(`
+[[upstream]]
+name = "openai"
+kind = "openai"
+credential = "env:OPENAI_API_KEY"
+[[upstream]]
+name = "claude"
+kind = "anthropic"
+credential = "systemd:anthropic-key"
+[[route]]
+model = "assistant"
+[[route.candidate]]
+upstream = "openai"
+model = "gpt-4.1"
+[[route.candidate]]
+upstream = "claude"
+model = "claude-sonnet-4-5"
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sides := [2]string{}
+	for i, c := range []*Config{short, full} {
+		text := c.Text()
+		from, to := strings.Index(text, "[[upstream]]"), strings.Index(text, "[[rule]]")
+		if to < 0 {
+			to = strings.Index(text, "[[price]]")
+		}
+		if to < from {
+			to = len(text)
+		}
+		sides[i] = strings.TrimSpace(text[from:to])
+	}
+	if sides[0] != sides[1] {
+		t.Errorf("the example's defaults differ from the real ones:\nreal      %s\ncommented %s", sides[0], sides[1])
 	}
 }
 

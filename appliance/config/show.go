@@ -3,7 +3,9 @@ package config
 import (
 	"encoding"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -107,6 +109,12 @@ func literal(v any) string {
 			parts[i] = literal(x[i])
 		}
 		return "[" + strings.Join(parts, ", ") + "]"
+	case map[string]string:
+		parts := make([]string, 0, len(x))
+		for _, k := range slices.Sorted(maps.Keys(x)) {
+			parts = append(parts, quote(k)+" = "+quote(x[k]))
+		}
+		return "{" + strings.Join(parts, ", ") + "}"
 	case bool, int, int64, float64:
 		return fmt.Sprint(x)
 	}
