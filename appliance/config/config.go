@@ -27,6 +27,7 @@ type Config struct {
 	Log       Log       `toml:"log"`
 	Telemetry Telemetry `toml:"telemetry"`
 	Drain     Drain     `toml:"drain"`
+	Responses Responses `toml:"responses"`
 
 	// Policy has [auth], [[tenant]], [[route]], [[price]] and the keys zone and
 	// price_version, which stand above all tables.
@@ -43,6 +44,7 @@ func Default() *Config {
 	c.Log.setDefaults()
 	c.Telemetry.setDefaults()
 	c.Drain.setDefaults()
+	c.Responses.setDefaults()
 	c.fillEmpty()
 	return c
 }

@@ -52,4 +52,5 @@ func (c *Config) validate(f *Faults) {
 	f.count("telemetry.tenants", c.Telemetry.Tenants, 0, 1000)
 	f.span("drain.timeout", c.Drain.Timeout, 0, time.Hour)
 	f.span("drain.grace", c.Drain.Grace, 0, 10*time.Minute)
+	c.Responses.validate(f)
 }
