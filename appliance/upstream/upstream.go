@@ -6,33 +6,178 @@
 package upstream
 
 import (
+	"context"
+	"errors"
 	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"hearth/engine/infer"
 	"hearth/policy"
+	"hearth/web/wire"
 )
 
-// Options of New.
+// Options of New. The zero value will do.
 type Options struct {
 	Log *slog.Logger
+	// Version of this program, for the user-agent that providers see.
+	Version string
+	// Dial opens connections to providers; nil: a net.Dialer.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// OnDrained is told the usage of an answer that its caller had left, where
+	// the upstream is configured to be read on. It is called once for each such
+	// answer, from another goroutine, at the latest DrainTimeout after the caller
+	// left.
+	OnDrained func(Drained)
+	// MaxAnswer bounds a whole answer in bytes, decompressed; default 64 MiB.
+	MaxAnswer int64
+	// Getenv and Now are os.Getenv and time.Now unless a test says otherwise.
+	Getenv func(string) string
+	Now    func() time.Time
 }
 
-// Upstream is one deployment at a provider.
+// Drained is what became of an answer after its caller had left.
+type Drained struct {
+	Upstream  string
+	Request   string // infer.Request.ID
+	RequestID string // the provider's own
+	// Usage is what the provider counted; nil if the end did not come in time.
+	Usage *infer.Usage
+}
+
+// Upstream is one deployment at a provider. It is safe for concurrent use.
 type Upstream struct {
-	c *policy.UpstreamConfig
-	o Options
+	c       *policy.UpstreamConfig
+	o       Options
+	log     *slog.Logger
+	profile *profile
+	target  endpoint
+	clients []wire.Client // in the order in which the profile prefers them
+	auth    signer        // nil: none
+	fixed   http.Header   // sent with every request; never changed
+	pool    *http.Transport
+	probe   *probe
+
+	running atomic.Int64
+	work    sync.WaitGroup // attempts, drains and probes
+	ctx     context.Context
+	stop    context.CancelCauseFunc
+	closing sync.Mutex // held while work begins or Close looks
+	closed  bool
 }
 
-// New prepares an upstream; nothing is sent yet.
-func New(c *policy.UpstreamConfig, o Options) (*Upstream, error) { return &Upstream{c, o}, nil }
+var errClosed = errors.New("the upstream was closed")
+
+// New prepares an upstream. Its probes, if it has any, begin at once; nothing
+// else is sent before a request comes.
+func New(c *policy.UpstreamConfig, o Options) (*Upstream, error) {
+	return build(c, o, newClient)
+}
+
+// build is New with the makers of clients given.
+func build(c *policy.UpstreamConfig, o Options, maker func(dialect, kind string) wire.Client) (*Upstream, error) {
+	o.defaults()
+	p, err := profileOf(c.Kind)
+	if err != nil {
+		return nil, err
+	}
+	u := &Upstream{c: c, o: o, log: o.Log, profile: p}
+	if u.target, err = p.endpoint(c); err != nil {
+		return nil, err
+	}
+	if u.fixed, err = fixedHeaders(c, o.Version); err != nil {
+		return nil, err
+	}
+	if u.clients, err = p.clientsFor(c, u.target, maker); err != nil {
+		return nil, err
+	}
+	if u.pool, err = newPool(c, p, o); err != nil {
+		return nil, err
+	}
+	u.ctx, u.stop = context.WithCancelCause(context.Background())
+	if u.auth, err = newSigner(u); err != nil {
+		u.stop(errClosed)
+		return nil, err
+	}
+	u.startProbe()
+	return u, nil
+}
+
+func (o *Options) defaults() {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Version == "" {
+		o.Version = "dev"
+	}
+	if o.MaxAnswer <= 0 {
+		o.MaxAnswer = 64 << 20
+	}
+	if o.Getenv == nil {
+		o.Getenv = osGetenv
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+}
+
+// Name is that of the configuration.
+func (u *Upstream) Name() string { return u.c.Name }
 
 // Backend serves one model of the upstream. A request's Model is ignored in
 // favour of model; maxOutput bounds answers where a bound is needed and the
-// request has none.
-func (u *Upstream) Backend(model string, maxOutput int) infer.Backend { panic("not yet") }
+// request has none. Closing it does nothing: connections belong to the upstream.
+func (u *Upstream) Backend(model string, maxOutput int) infer.Backend {
+	return &backend{u: u, target: wire.Target{Model: model, MaxOutput: maxOutput, Profile: u.profile.kind}}
+}
 
 // Losses is what r would lose here; none if its dialect is spoken here.
-func (u *Upstream) Losses(r *infer.Request) []infer.Loss { panic("not yet") }
+func (u *Upstream) Losses(r *infer.Request) []infer.Loss {
+	if len(r.Uses) == 0 {
+		return nil
+	}
+	c, err := u.client(r, r.Model)
+	if err != nil || native(c, r.Wire) {
+		return nil
+	}
+	return infer.Losses(r.Uses, c.Class)
+}
 
-// Close ends what runs and closes every connection.
-func (u *Upstream) Close() error { return nil }
+// EmbedLosses is Losses for a request for embeddings.
+func (u *Upstream) EmbedLosses(r *infer.EmbedRequest) []infer.Loss {
+	c, _ := u.embedClient(r)
+	if c == nil || native(c, r.Wire) {
+		return nil
+	}
+	return infer.Losses(r.Uses, c.Class)
+}
+
+// begin admits one piece of work; end must follow if it says true.
+func (u *Upstream) begin() bool {
+	u.closing.Lock()
+	defer u.closing.Unlock()
+	if u.closed {
+		return false
+	}
+	u.work.Add(1)
+	return true
+}
+
+func (u *Upstream) end() { u.work.Done() }
+
+// Close ends what runs, waits for it, and closes every connection.
+func (u *Upstream) Close() error {
+	u.closing.Lock()
+	u.closed = true
+	u.closing.Unlock()
+	u.stop(errClosed)
+	u.work.Wait()
+	u.pool.CloseIdleConnections()
+	if u.auth != nil {
+		u.auth.close()
+	}
+	return nil
+}
