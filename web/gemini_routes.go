@@ -38,6 +38,24 @@ func (t *routeTable) geminiRoutes() {
 	}
 }
 
+// speaksGemini tells a client of Google's, on routes that it shares with others:
+// newer ones ask below /v1, as OpenAI's do.
+func speaksGemini(r *http.Request) bool {
+	return r.Header.Get("X-Goog-Api-Key") != "" || r.Header.Get("X-Goog-Api-Client") != ""
+}
+
+// inGemini serves a shared route in the form of its client, if that is Google's.
+func (x *exchange) inGemini(handle func(*exchange)) bool {
+	if !speaksGemini(x.r) {
+		return false
+	}
+	own := *x.route
+	own.dialect, own.queryKey, own.encodeError = "gemini", true, gemini.EncodeError
+	x.route = &own
+	handle(x)
+	return true
+}
+
 // behindModels takes the collections before the model's name off the param.
 func behindModels(handle func(*exchange)) func(*exchange) {
 	return func(x *exchange) {

@@ -169,7 +169,7 @@ func (t *routeTable) fallback(r *http.Request) *route {
 	if speaksAnthropic(r) {
 		return t.anthropic
 	}
-	if strings.HasPrefix(path, "/v1beta") || strings.HasPrefix(path, "/v1alpha/") {
+	if speaksGemini(r) || strings.HasPrefix(path, "/v1beta") || strings.HasPrefix(path, "/v1alpha/") {
 		return t.gemini
 	}
 	if strings.HasPrefix(path, "/ui/") || strings.HasPrefix(path, "/assets/") || path == "/" || path == "/setup" {

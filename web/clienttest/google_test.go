@@ -1,0 +1,15 @@
+package clienttest
+
+import (
+	"os"
+	"testing"
+)
+
+// TestPythonGenai needs a Python that has google-genai.
+func TestPythonGenai(t *testing.T) {
+	python := os.Getenv("HEARTH_PYTHON_GENAI")
+	if python == "" {
+		t.Skip("HEARTH_PYTHON_GENAI is not set: google-genai is not tested")
+	}
+	run(t, target(t), python, "genai_sdk.py")
+}
