@@ -271,7 +271,9 @@ func (d *answerDecoder) end(dst []infer.Event) ([]infer.Event, error) {
 			return dst, wire.Malformed(errors.New("a tool call without a name"))
 		case s.finish != "":
 			dst = append(dst, infer.Event{Kind: infer.EventFinish, Choice: i, Finish: s.reason(), Stop: s.stop})
-		case !d.native:
+		case d.native && !s.seen: // fewer than were asked for: what there is has been passed on
+			dst = append(dst, infer.Event{Kind: infer.EventFinish, Choice: i, Finish: infer.FinishStop})
+		default:
 			return dst, wire.Lost(errors.New("an end mark before the end of every choice"))
 		}
 	}
