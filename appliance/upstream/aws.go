@@ -27,7 +27,7 @@ func awsSignature(u *Upstream, c *policy.UpstreamConfig, ref string, src source)
 	if !strings.HasPrefix(c.ClientID, "arn:") {
 		return nil, errors.New("cannot assume a role without client_id: the role's ARN, arn:aws:iam::ACCOUNT:role/NAME")
 	}
-	to, err := tokenURL(or(c.TokenURL, "https://sts."+c.Region+".amazonaws.com/"))
+	to, err := configuredURL(or(c.TokenURL, "https://sts."+c.Region+".amazonaws.com/"))
 	if err != nil {
 		return nil, err
 	}

@@ -67,7 +67,7 @@ func azureKey(u *Upstream, c *policy.UpstreamConfig, ref string, src source) (si
 	if c.TokenURL == "" || c.ClientID == "" {
 		return nil, errors.New("cannot ask Entra ID for a token without token_url (" + entraLogin + "TENANT/oauth2/v2.0/token) and client_id")
 	}
-	to, err := tokenURL(c.TokenURL)
+	to, err := configuredURL(c.TokenURL)
 	if err != nil {
 		return nil, err
 	}

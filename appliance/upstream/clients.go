@@ -4,12 +4,21 @@ import (
 	"strings"
 
 	"hearth/engine/infer"
+	"hearth/web/openai"
 	"hearth/web/wire"
 )
 
 // newClient makes the client of a dialect for a kind of provider; nil where
 // there is none.
 func newClient(dialect, kind string) wire.Client {
+	switch dialect {
+	case dialectChat:
+		return openai.NewChatClient(kind)
+	case dialectCompletions:
+		return openai.NewCompletionsClient(kind)
+	case dialectEmbeddings:
+		return openai.NewEmbeddingsClient(kind)
+	}
 	return nil
 }
 

@@ -111,7 +111,7 @@ func googleToken(u *Upstream, c *policy.UpstreamConfig, ref string, src source) 
 		return nil, errors.New("cannot exchange an identity token without audience: the full name of the workload identity provider, //iam.googleapis.com/projects/…")
 	}
 	if c.TokenURL != "" {
-		if _, err := tokenURL(c.TokenURL); err != nil {
+		if _, err := configuredURL(c.TokenURL); err != nil {
 			return nil, err
 		}
 	}
@@ -127,7 +127,7 @@ type google struct {
 
 func (g *google) fetch(ctx context.Context, s Secret) (Secret, time.Time, error) {
 	if g.identity {
-		return g.federated(ctx, s, g.c.Audience, or(g.c.TokenURL, googleSTS), typeJWT, g.c.ClientID)
+		return g.federated(ctx, s, g.c.Audience, googleSTS, typeJWT, g.c.ClientID)
 	}
 	if !strings.HasPrefix(s.value, "{") {
 		return s, g.u.o.Now().Add(tokenShort), nil // a token as it is; read again when it changes
@@ -166,7 +166,7 @@ func or(a, b string) string {
 // serviceAccount signs a JWT with the account's key and trades it for a token
 // (RFC 7523, section 2.1).
 func (g *google) serviceAccount(ctx context.Context, v jsonread.Value) (Secret, time.Time, error) {
-	to, err := tokenURL(or(g.c.TokenURL, or(member(v, "token_uri"), googleGrant)))
+	to, err := g.endpoint(or(member(v, "token_uri"), googleGrant))
 	if err != nil {
 		return Secret{}, time.Time{}, err
 	}
@@ -222,14 +222,23 @@ func (g *google) externalAccount(ctx context.Context, v jsonread.Value) (Secret,
 			return none("cannot read service_account_impersonation_url")
 		}
 	}
-	to := or(g.c.TokenURL, or(member(v, "token_url"), googleSTS))
+	to := or(member(v, "token_url"), googleSTS)
 	return g.federated(ctx, subject, or(g.c.Audience, member(v, "audience")), to, or(member(v, "subject_token_type"), typeJWT), or(g.c.ClientID, account))
+}
+
+// endpoint is the configured token endpoint, or else the one that the credential
+// names.
+func (g *google) endpoint(named string) (string, error) {
+	if g.c.TokenURL != "" {
+		return configuredURL(g.c.TokenURL)
+	}
+	return tokenURL(named)
 }
 
 // federated trades an identity token at Google's token service (RFC 8693), then,
 // if an account is named, that for a token of the account.
 func (g *google) federated(ctx context.Context, subject Secret, audience, to, kind, account string) (Secret, time.Time, error) {
-	to, err := tokenURL(to)
+	to, err := g.endpoint(to)
 	if err != nil {
 		return Secret{}, time.Time{}, err
 	}

@@ -40,8 +40,17 @@ func newIssuer(u *Upstream) *issuer {
 	}}
 }
 
-// tokenURL checks the address of a token endpoint: secrets go there, so it is
-// HTTPS or this machine.
+// configuredURL checks token_url, whose scheme the policy has judged.
+func configuredURL(s string) (string, error) {
+	u, err := url.Parse(s)
+	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" || u.Scheme != "https" && u.Scheme != "http" {
+		return "", errors.New("cannot use token_url: want https:// with a host")
+	}
+	return s, nil
+}
+
+// tokenURL checks the address of a token endpoint that a credential names:
+// secrets go there, so it is HTTPS or this machine.
 func tokenURL(s string) (string, error) {
 	u, err := url.Parse(s)
 	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" {
@@ -176,7 +185,7 @@ func exchanged(u *Upstream, c *policy.UpstreamConfig, src source) (source, error
 	if c.TokenURL == "" {
 		return nil, errors.New("cannot exchange an identity token without token_url")
 	}
-	to, err := tokenURL(c.TokenURL)
+	to, err := configuredURL(c.TokenURL)
 	if err != nil {
 		return nil, err
 	}

@@ -35,8 +35,8 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 		if v == "" {
 			continue
 		}
-		if left, err := strconv.ParseFloat(h.Get(family.remaining), 64); err == nil && left > 0 {
-			continue // this limit is not the one that was hit
+		if left, err := strconv.ParseFloat(h.Get(family.remaining), 64); err == nil && left != 0 {
+			continue // this limit is not the one that was hit, or (-1) not known
 		}
 		wait = max(wait, reset(v, now))
 	}
