@@ -227,7 +227,7 @@ func (d *answerDecoder) take(dst []infer.Event, p *piece) (_ []infer.Event, drop
 		d.done = true
 		dst = append(dst, infer.Event{Kind: infer.EventUsage, Usage: d.total()})
 	}
-	return dst, false, nil
+	return dst, false, err
 }
 
 func (d *answerDecoder) total() *infer.Usage {
