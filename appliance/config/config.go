@@ -29,6 +29,8 @@ type Config struct {
 	Drain     Drain     `toml:"drain"`
 	Responses Responses `toml:"responses"`
 
+	Idempotency Idempotency `toml:"idempotency"`
+
 	// Policy has [auth], [[tenant]], [[route]], [[price]] and the keys zone and
 	// price_version, which stand above all tables.
 	policy.Config
@@ -45,6 +47,7 @@ func Default() *Config {
 	c.Telemetry.setDefaults()
 	c.Drain.setDefaults()
 	c.Responses.setDefaults()
+	c.Idempotency.setDefaults()
 	c.fillEmpty()
 	return c
 }

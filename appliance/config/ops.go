@@ -53,4 +53,5 @@ func (c *Config) validate(f *Faults) {
 	f.span("drain.timeout", c.Drain.Timeout, 0, time.Hour)
 	f.span("drain.grace", c.Drain.Grace, 0, 10*time.Minute)
 	c.Responses.validate(f)
+	c.Idempotency.validate(f)
 }
