@@ -39,7 +39,7 @@ func prepare(sc *Script, r *Request) *answer {
 	case sc.JSON != nil:
 		a.frames = []frame{{bytes: sc.JSON}}
 	case sc.Text != "":
-		a.frames = []frame{{bytes: []byte(sc.Text)}}
+		a.frames = []frame{{bytes: []byte(strings.Repeat(sc.Text, max(1, sc.Repeat)))}}
 	case sc.Events != nil:
 		events(a, sc, r.Dialect)
 	default:
@@ -48,6 +48,7 @@ func prepare(sc *Script, r *Request) *answer {
 			ans = &Answer{}
 		}
 		a.usage = &ans.Usage
+		ans = ans.repeated()
 		render(a, sc, ans, r)
 	}
 	if sc.Status != 0 {

@@ -1,6 +1,10 @@
 package fakeprovider
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+)
 
 // Script is the answer to one request. The zero value answers 200 with an empty
 // Answer. At most one of Answer, Error, JSON, Text and Events is set.
@@ -15,6 +19,7 @@ type Script struct {
 	// JSON and Text are whole bodies as they are; Events a stream as it is.
 	JSON   json.RawMessage `json:"json,omitempty"`
 	Text   string          `json:"text,omitempty"`
+	Repeat int             `json:"repeat,omitempty"` // Text so many times
 	Events []Event         `json:"events,omitempty"`
 	// InStream is an error that comes inside the stream, after the Answer's
 	// content and in place of its end.
@@ -102,6 +107,7 @@ type Answer struct {
 // Part is one block of an answer.
 type Part struct {
 	Text      string `json:"text,omitempty"`
+	Repeat    int    `json:"repeat,omitempty"` // Text so many times
 	Reasoning string `json:"reasoning,omitempty"`
 	Signature string `json:"signature,omitempty"` // closes Reasoning
 	Redacted  string `json:"redacted,omitempty"`
@@ -196,4 +202,16 @@ func (a *Answer) pieces(s string) []string {
 		out, r = append(out, string(r[:n])), r[n:]
 	}
 	return append(out, string(r))
+}
+
+// repeated is the answer with the texts of its parts repeated as they say.
+func (a *Answer) repeated() *Answer {
+	b := *a
+	b.Parts = slices.Clone(a.Parts)
+	for i := range b.Parts {
+		if n := b.Parts[i].Repeat; n > 1 {
+			b.Parts[i].Text = strings.Repeat(b.Parts[i].Text, n)
+		}
+	}
+	return &b
 }
