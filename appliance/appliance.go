@@ -13,6 +13,7 @@ import (
 
 	"hearth/appliance/certs"
 	"hearth/appliance/config"
+	"hearth/appliance/upstream"
 	"hearth/engine/artifact"
 	"hearth/policy"
 	"hearth/store"
@@ -43,6 +44,7 @@ type Appliance struct {
 	store     *store.Store
 	artifacts *artifact.Store
 	models    *models
+	upstreams *upstreams
 	policy    *policy.Policy
 	telemetry *telemetry
 	web       *web.Server
@@ -77,6 +79,7 @@ func Open(ctx context.Context, opt Options) (*Appliance, error) {
 		a.openTelemetry,
 		a.openCertificates,
 		a.openModels,
+		a.openUpstreams,
 		a.openPolicy,
 		a.openFirstRun,
 		a.openWeb,
@@ -191,6 +194,12 @@ func (a *Appliance) openModels(context.Context) error {
 	return nil
 }
 
+func (a *Appliance) openUpstreams(context.Context) error {
+	a.upstreams = &upstreams{opt: upstream.Options{Log: a.log}}
+	a.onClose(a.upstreams.close)
+	return a.upstreams.apply(beside(a.configPath(), a.config().Upstreams))
+}
+
 func (a *Appliance) openPolicy(context.Context) error {
 	specs := a.specs(a.config())
 	p, err := policy.New(policyConfig(a.config(), specs), policy.Options{Store: a.store, Now: a.now, Local: specNames(specs)})
@@ -220,6 +229,9 @@ func (a *Appliance) Reload(ctx context.Context) error {
 	}
 	specs := a.specs(c)
 	if err := a.reloadCertificates(ctx, old, c); err != nil {
+		return err
+	}
+	if err := a.upstreams.apply(beside(a.configPath(), c.Upstreams)); err != nil {
 		return err
 	}
 	if err := a.policy.Reload(policyConfig(c, specs)); err != nil {

@@ -134,8 +134,10 @@ cached_usd_per_m = "0.50"
 output_usd_per_m = "4.00"
 [[route]]
 model = "quick"
-upstream = "m"
 deadline = "1s"
+[[route.candidate]]
+upstream = "local"
+model = "m"
 `
 
 // testbed is an appliance over a fake backend.

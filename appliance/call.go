@@ -23,8 +23,8 @@ func (a *Appliance) Call(ctx context.Context, g *web.Grant, r *infer.Request) it
 			c.validate,  // is it a request at all
 			c.normalize, // whose it is, under which id
 			c.rules,     // may it be served here
-			c.route,     // by which models, until when
-			c.count,     // how large is it, can it ever fit
+			c.route,     // by which candidates, until when
+			c.weigh,     // what would be lost, how large is it, can it ever fit
 			c.hold,      // is there money for the worst case
 		} {
 			if err := stage(); err != nil {
@@ -32,17 +32,8 @@ func (a *Appliance) Call(ctx context.Context, g *web.Grant, r *infer.Request) it
 				return
 			}
 		}
-		for ev, err := range c.generate() {
-			if err != nil {
-				yield(infer.Event{}, c.fail(err))
-				return
-			}
-			if c.observe(ev); ev.Kind == infer.EventUsage {
-				c.finish() // the row is in the ledger before the caller sees the end
-			}
-			if !yield(ev, nil) {
-				return
-			}
+		if err := c.attempts(func(t *target) error { return c.generate(t, yield) }); err != nil {
+			yield(infer.Event{}, c.fail(err))
 		}
 	}
 }
@@ -58,12 +49,18 @@ type call struct {
 	embed   *infer.EmbedRequest // instead, for embeddings
 	asked   string              // the model's name as the caller wrote it
 	path    *policy.Route
-	lease   *lease // of the model that is asked, from count on
+	targets []*target // the route's candidates, from weigh on
 	size    infer.Count
 	held    *policy.Reservation
 	refused bool // by the hold, which then has written the row
 
-	stream  stream // what came back so far
+	target  *target // that is asked or was asked last
+	trying  bool    // it is being asked
+	began   time.Time
+	tries   []store.Attempt // that have ended
+	stream  stream          // what came back so far, of the last attempt
+	passed  bool            // something of the answer was passed on
+	unknown bool            // an attempt ended without our knowing what the provider did
 	err     *infer.Error
 	outcome store.Outcome
 	first   time.Time // of the first token
@@ -91,24 +88,6 @@ func (c *call) hold() error {
 	return nil
 }
 
-// observe counts what an event carries and times it.
-func (c *call) observe(ev infer.Event) {
-	if ev.Kind == infer.EventUsage {
-		c.outcome = store.OutcomeComplete
-	}
-	if ev.Tokens == 0 {
-		return
-	}
-	now := c.a.now()
-	if c.first.IsZero() {
-		c.first = now
-		c.a.telemetry.firstToken(c.lease.served, now.Sub(c.grant.Started))
-	} else {
-		c.a.telemetry.nextTokens(c.lease.served, now.Sub(c.last), ev.Tokens)
-	}
-	c.last = now
-}
-
 // fail notes why the request ends and gives the error as the caller sees it.
 func (c *call) fail(err error) error {
 	c.err, c.outcome = c.explain(err), store.OutcomeError
@@ -119,7 +98,10 @@ func (c *call) fail(err error) error {
 		c.outcome = store.OutcomeRefused
 	case c.stream.tokens > 0:
 		c.outcome = store.OutcomePartial
-		c.err.NoRetry = true // what was delivered is charged for
+		c.err = c.err.Final() // what was delivered is charged for
+	case c.unknown:
+		c.outcome = store.OutcomeAmbiguous
+		c.err = c.err.Final()
 	}
 	return c.err
 }
@@ -146,7 +128,10 @@ func (c *call) settle() store.Row {
 		return c.note(o)
 	}
 	end := c.held.Settle
-	if o.Usage.CompletionTokens == 0 && c.outcome != store.OutcomeComplete {
+	switch {
+	case c.outcome == store.OutcomeAmbiguous:
+		end = c.held.Ambiguous
+	case c.outcome != store.OutcomeComplete && !c.spent():
 		end = c.held.Release
 	}
 	row, err := end(o)
@@ -158,10 +143,19 @@ func (c *call) settle() store.Row {
 	return row
 }
 
-// close gives everything back, after the backend has been left.
+// spent says whether an answer that is not whole has cost something: tokens were
+// made, or a provider had begun on the prompt when the caller left.
+func (c *call) spent() bool {
+	if c.stream.total().CompletionTokens > 0 {
+		return true
+	}
+	return c.outcome == store.OutcomeCancelled && c.target != nil && !c.target.local()
+}
+
+// close gives everything back, after the backends have been left.
 func (c *call) close() {
-	if c.lease != nil {
-		c.lease.release()
+	for _, t := range c.targets {
+		t.release()
 	}
 	for _, cancel := range c.cancels {
 		cancel()

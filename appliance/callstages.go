@@ -2,9 +2,11 @@ package appliance
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
-	"iter"
+	"hash/fnv"
 	"strconv"
 	"time"
 
@@ -71,49 +73,89 @@ func (c *call) route() error {
 	if d := path.Deadline; d > 0 && (limit == 0 || d < limit) {
 		limit = d
 	}
+	until := c.grant.Deadline
 	if limit > 0 {
-		c.deadline(c.grant.Started.Add(limit))
+		if t := c.grant.Started.Add(limit); until.IsZero() || t.Before(until) {
+			until = t
+		}
+	}
+	if !until.IsZero() {
+		c.deadline(until)
 	}
 	return nil
 }
 
-// count asks the first candidate that can be asked how large the request is.
-func (c *call) count() error {
-	var err error
-	if c.lease, err = c.a.lease(c.path); err != nil {
-		return err
-	}
-	c.request.Model = c.lease.model
-	c.grant.Contract = c.lease.info.Fingerprint
-	c.size, err = c.lease.backend.Count(c.ctx, c.request)
-	return err
-}
+// weigh takes the candidates and finds out what each would lose, whether it may
+// be asked, and how large the request is at most. It fails if none is left.
+func (c *call) weigh() error { return c.weighEach((*target).weigh) }
 
-// lease is a model that one request holds.
-type lease struct {
-	backend   infer.Backend
-	release   func()
-	candidate int // index into the route's candidates
-	model     string
-	info      infer.Model
-	served    servedLabels
-}
-
-// lease takes the first candidate that can be asked. Only local models exist as
-// backends so far; policy refuses others when the configuration is read.
-func (a *Appliance) lease(path *policy.Route) (*lease, error) {
+func (c *call) weighEach(weigh func(t *target, c *call)) error {
 	var first error
-	for i, cand := range path.Candidates {
-		b, release, err := a.models.acquire(cand.Model)
-		if err == nil {
-			info := a.models.get(cand.Model).describe()
-			return &lease{b, release, i, cand.Model, info, servedLabels{cand.Model, info.Device}}, nil
+	usable := false
+	for i := range c.path.Candidates {
+		t := c.a.target(&c.path.Candidates[i])
+		c.targets = append(c.targets, t)
+		if t.err == nil {
+			weigh(t, c)
 		}
-		if first == nil {
-			first = err
+		if t.err != nil {
+			if first == nil {
+				first = t.err
+			}
+			continue
+		}
+		if !usable {
+			usable, c.grant.Contract = true, c.contract(t)
+		}
+		c.size.PromptTokens = max(c.size.PromptTokens, t.size.PromptTokens)
+		c.size.MaxOutputTokens = max(c.size.MaxOutputTokens, t.size.MaxOutputTokens)
+	}
+	if !usable {
+		return first
+	}
+	return nil
+}
+
+// reports says that the route lets losses pass that it reports.
+func (c *call) reports() bool { return c.path.Config != nil && c.path.Config.OnLoss == "report" }
+
+// contract is the fingerprint of what would answer: the engine's own, or that of
+// the route's revision at this candidate.
+func (c *call) contract(t *target) string {
+	if t.local() {
+		return t.info.Fingerprint
+	}
+	h := sha256.New()
+	for _, s := range []string{Version, c.path.Contract, c.path.Revision, t.candidate.Backend, t.up.config.Kind, t.model} {
+		h.Write(append([]byte(s), 0))
+	}
+	return "fp_" + hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+// prefix hashes the beginning of the conversation, for routes that send the same
+// prefix to the same replica.
+func (c *call) prefix() uint64 {
+	if c.path.Config == nil || c.path.Config.Split != "prefix" {
+		return 0
+	}
+	h := fnv.New64a()
+	left := 4096
+	add := func(s string) {
+		s = s[:min(len(s), left)]
+		left -= len(s)
+		_, _ = h.Write([]byte(s))
+		_, _ = h.Write([]byte{0})
+	}
+	for i := range c.request.Messages {
+		add(string(c.request.Messages[i].Role))
+		for _, p := range c.request.Messages[i].Content {
+			add(p.Text)
 		}
 	}
-	return nil, first
+	for _, p := range c.request.Prompts {
+		add(p.Text)
+	}
+	return h.Sum64()
 }
 
 func (c *call) reserveRequest() policy.ReserveRequest {
@@ -122,6 +164,7 @@ func (c *call) reserveRequest() policy.ReserveRequest {
 		Operation: c.operation(), Model: c.asked, Route: c.path,
 		PromptTokens: c.size.PromptTokens, MaxOutputTokens: c.size.MaxOutputTokens,
 		Stream: c.grant.Stream, Started: c.grant.Started, Contract: c.grant.Contract,
+		IdempotencyKey: c.grant.Idempotency,
 	}
 }
 
@@ -135,15 +178,6 @@ func (c *call) operation() string {
 	return "chat"
 }
 
-// generate runs the request and puts what comes back in order: one start, one
-// finish a choice, usage always.
-func (c *call) generate() iter.Seq2[infer.Event, error] {
-	c.stream = stream{prompt: infer.Usage{PromptTokens: c.size.PromptTokens}, choices: c.choices()}
-	return c.stream.normalize(c.lease.backend.Generate(c.ctx, c.request), infer.Served{
-		Name: c.lease.model, Fingerprint: c.lease.info.Fingerprint,
-	})
-}
-
 func (c *call) choices() int { return c.request.Sampling.N * max(len(c.request.Prompts), 1) }
 
 // result is how the request ended, for the ledger.
@@ -151,8 +185,10 @@ func (c *call) result() policy.Outcome {
 	o := policy.Outcome{
 		Outcome: c.outcome, Finish: c.stream.finishes(), Usage: c.stream.total(), Contract: c.grant.Contract,
 	}
-	if c.lease != nil {
-		o.Candidate = c.lease.candidate
+	for i, t := range c.targets {
+		if t == c.target {
+			o.Candidate = i
+		}
 	}
 	if c.err != nil {
 		o.ErrorCode = string(c.err.Code)
@@ -160,13 +196,40 @@ func (c *call) result() policy.Outcome {
 	if !c.first.IsZero() {
 		o.TTFT = c.first.Sub(c.grant.Started)
 	}
-	if c.held != nil {
-		o.Attempts = []store.Attempt{{
-			Backend: "local", Model: c.lease.model, Started: c.held.Row.Started,
-			Took: c.a.now().Sub(c.grant.Started), Outcome: c.outcome, ErrorCode: o.ErrorCode,
-		}}
+	if o.Attempts = c.tries; c.trying {
+		made, _ := c.attempted(nil)
+		o.Attempts = append(o.Attempts, made)
+	}
+	o.Termination = c.termination()
+	for _, l := range c.grant.Losses {
+		o.Losses = append(o.Losses, l.Path+"="+string(l.Class))
 	}
 	return o
+}
+
+// termination says what ended the answer.
+func (c *call) termination() store.Termination {
+	var u infer.UpstreamFault
+	if c.err != nil && c.err.Upstream != nil {
+		u = *c.err.Upstream
+	}
+	switch cause := context.Cause(c.ctx); {
+	case c.outcome == store.OutcomeComplete:
+		return store.TermComplete
+	case c.outcome == store.OutcomeRefused:
+		return store.TermRefused
+	case errors.Is(cause, errDeadline), errors.Is(cause, context.DeadlineExceeded):
+		return store.TermDeadline
+	case errors.Is(cause, errStopping):
+		return store.TermDrained
+	case c.outcome == store.OutcomeCancelled:
+		return store.TermClientLeft
+	case u.Class == infer.FailTimeout:
+		return store.TermStalled
+	case u.Class == infer.FailLost:
+		return store.TermUpstreamLost
+	}
+	return store.TermError
 }
 
 // note writes the row of a request that ended before its hold. A refusal by the

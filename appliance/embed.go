@@ -15,20 +15,33 @@ func (a *Appliance) Embed(ctx context.Context, g *web.Grant, r *infer.EmbedReque
 	c.embed = r
 	defer c.close()
 	defer c.finish()
-	for _, stage := range []func() error{c.validateEmbed, c.normalize, c.rules, c.route, c.countEmbed, c.hold} {
+	for _, stage := range []func() error{c.validateEmbed, c.normalize, c.rules, c.route, c.weighEmbed, c.hold} {
 		if err := stage(); err != nil {
 			return nil, c.fail(err)
 		}
 	}
-	own := *r
-	own.ID, own.Model, own.Tenant = c.request.ID, c.lease.model, g.Tenant
-	out, err := c.lease.backend.Embed(c.ctx, &own)
+	var out *infer.EmbedResult
+	err := c.attempts(func(t *target) (err error) {
+		if out, err = t.backend.Embed(c.ctx, c.embedRequest(t)); err == nil {
+			c.stream.usage, c.outcome = &out.Usage, store.OutcomeComplete
+		}
+		return err
+	})
 	if err != nil {
 		return nil, c.fail(err)
 	}
-	c.stream.usage, c.outcome = &out.Usage, store.OutcomeComplete
 	c.finish()
 	return out, nil
+}
+
+// embedRequest is the request for one target.
+func (c *call) embedRequest(t *target) *infer.EmbedRequest {
+	own := *c.embed
+	own.ID, own.Model, own.Tenant = c.request.ID, t.model, c.grant.Tenant
+	if t.local() {
+		own.Wire, own.Uses, own.Hints = nil, nil, infer.Hints{}
+	}
+	return &own
 }
 
 func (c *call) validateEmbed() error {
@@ -43,23 +56,33 @@ func (c *call) validateEmbed() error {
 	return nil
 }
 
-// countEmbed counts the tokens of all inputs.
-func (c *call) countEmbed() error {
-	var err error
-	if c.lease, err = c.a.lease(c.path); err != nil {
-		return err
+// weighEmbed is weigh for embeddings.
+func (c *call) weighEmbed() error { return c.weighEach((*target).weighEmbed) }
+
+// weighEmbed finds losses and size of a request for embeddings.
+func (t *target) weighEmbed(c *call) {
+	if t.local() {
+		t.losses = infer.Losses(c.embed.Uses, localClassOf(t.info))
+	} else {
+		t.losses = t.up.EmbedLosses(c.embed)
 	}
-	c.grant.Contract = c.lease.info.Fingerprint
+	if !c.reports() {
+		if t.err = refuse(t.losses, t.local()); t.err != nil {
+			return
+		}
+	}
 	for _, in := range c.embed.Inputs {
-		if in.Tokens != nil {
-			c.size.PromptTokens += len(in.Tokens)
-			continue
+		switch {
+		case in.Tokens != nil:
+			t.size.PromptTokens += len(in.Tokens)
+		case !t.local():
+			t.size.PromptTokens += t.up.Bound(len(in.Text))
+		default:
+			var ids []int32
+			if ids, t.err = t.backend.Tokenize(c.ctx, &infer.TokenizeRequest{Model: t.model, Text: in.Text, AddSpecial: true}); t.err != nil {
+				return
+			}
+			t.size.PromptTokens += len(ids)
 		}
-		ids, err := c.lease.backend.Tokenize(c.ctx, &infer.TokenizeRequest{Model: c.lease.model, Text: in.Text, AddSpecial: true})
-		if err != nil {
-			return err
-		}
-		c.size.PromptTokens += len(ids)
 	}
-	return nil
 }

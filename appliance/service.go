@@ -30,7 +30,10 @@ func (a *Appliance) Admit(ctx context.Context, c web.Caller) (*web.Grant, error)
 	if err != nil {
 		return g, err
 	}
-	g.Tenant, g.KeyID = id.Tenant, id.KeyID
+	g.Tenant, g.KeyID, g.Idempotency = id.Tenant, id.KeyID, c.Idempotency
+	if c.Timeout > 0 {
+		g.Deadline = g.Started.Add(c.Timeout)
+	}
 	if !a.enter() {
 		e := infer.Errorf(infer.CodeOverloaded, "the server has as many open requests as it may, try again")
 		e.RetryAfter = time.Second
@@ -123,62 +126,77 @@ func (a *Appliance) Models(ctx context.Context, g *web.Grant) ([]infer.Model, er
 		if err != nil {
 			continue // a reload came between
 		}
-		for _, cand := range path.Candidates {
-			if lm := a.models.get(cand.Model); lm != nil {
-				info := lm.describe()
-				info.Name = name
-				if lm.spec.Path == config.EmbeddedPath {
-					last = append(last, info)
-				} else {
-					out = append(out, info)
-				}
-				break
-			}
+		info, embedded, ok := a.describe(path)
+		if info.Name = name; !ok {
+			continue
+		}
+		if embedded {
+			last = append(last, info)
+		} else {
+			out = append(out, info)
 		}
 	}
 	return append(out, last...), nil
 }
 
+// describe says what is known of a route: the first candidate that is there.
+// Providers are not asked; the list must not wait for them.
+func (a *Appliance) describe(path *policy.Route) (info infer.Model, embedded, ok bool) {
+	for i := range path.Candidates {
+		c := &path.Candidates[i]
+		if c.Backend != policy.Local {
+			return infer.Model{Created: a.started.Unix(), Tools: true, Device: c.Backend}, false, true
+		}
+		if lm := a.models.get(c.Model); lm != nil {
+			return lm.describe(), lm.spec.Path == config.EmbeddedPath, true
+		}
+	}
+	return infer.Model{}, false, false
+}
+
 // Count gives the size of a request without running it.
 func (a *Appliance) Count(ctx context.Context, g *web.Grant, r *infer.Request) (infer.Count, error) {
-	l, err := a.leaseFor(g, r.Model)
+	t, err := a.targetFor(g, r.Model)
 	if err != nil {
 		return infer.Count{}, err
 	}
-	defer l.release()
-	own := *r
-	own.ID, own.Model, own.Tenant = "", l.model, g.Tenant // no id: nothing is kept for a generation
-	return l.backend.Count(ctx, &own)
+	defer t.release()
+	own := t.request(r)
+	own.ID, own.Tenant = "", g.Tenant // no id: nothing is kept for a generation
+	if t.up != nil {
+		return t.up.CountTokens(ctx, own, t.model, t.candidate.MaxOutputTokens)
+	}
+	return t.backend.Count(ctx, own)
 }
 
 // Tokenize gives the ids of a text or of a rendered chat.
 func (a *Appliance) Tokenize(ctx context.Context, g *web.Grant, r *infer.TokenizeRequest) ([]int32, error) {
-	l, err := a.leaseFor(g, r.Model)
+	t, err := a.targetFor(g, r.Model)
 	if err != nil {
 		return nil, err
 	}
-	defer l.release()
+	defer t.release()
 	own := *r
-	own.Model = l.model
+	own.Model = t.model
 	if r.Chat != nil {
-		chat := *r.Chat
-		chat.ID, chat.Model, chat.Tenant = "", l.model, g.Tenant
-		own.Chat = &chat
+		own.Chat = t.request(r.Chat)
+		own.Chat.ID, own.Chat.Tenant = "", g.Tenant
 	}
-	return l.backend.Tokenize(ctx, &own)
+	return t.backend.Tokenize(ctx, &own)
 }
 
 // Detokenize gives the bytes of ids.
 func (a *Appliance) Detokenize(ctx context.Context, g *web.Grant, model string, ids []int32) ([]byte, error) {
-	l, err := a.leaseFor(g, model)
+	t, err := a.targetFor(g, model)
 	if err != nil {
 		return nil, err
 	}
-	defer l.release()
-	return l.backend.Detokenize(ctx, l.model, ids)
+	defer t.release()
+	return t.backend.Detokenize(ctx, t.model, ids)
 }
 
-func (a *Appliance) leaseFor(g *web.Grant, model string) (*lease, error) {
+// targetFor takes the first candidate of a model that can be asked.
+func (a *Appliance) targetFor(g *web.Grant, model string) (*target, error) {
 	adm := a.admission(g)
 	if adm == nil {
 		return nil, infer.Errorf(infer.CodeUnauthorized, "the request was not admitted")
@@ -187,7 +205,17 @@ func (a *Appliance) leaseFor(g *web.Grant, model string) (*lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.lease(path)
+	var first error
+	for i := range path.Candidates {
+		t := a.target(&path.Candidates[i])
+		if t.err == nil {
+			return t, nil
+		}
+		if first == nil {
+			first = t.err
+		}
+	}
+	return nil, first
 }
 
 // Ready says whether new work is admitted: every model has answered and answers

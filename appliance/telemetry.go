@@ -43,6 +43,7 @@ type telemetry struct {
 	calls                    *prometheus.CounterVec
 	spend                    *prometheus.CounterVec
 	refusals                 *prometheus.CounterVec
+	attempts, fallbacks      *prometheus.CounterVec
 	exchanges                *prometheus.CounterVec
 	exchangeTime             *prometheus.HistogramVec
 	bytes                    *prometheus.CounterVec
@@ -73,6 +74,8 @@ func newTelemetry(tenants int) *telemetry {
 	t.calls = count("hearth_requests_total", "Requests by outcome, as in the ledger.", "model_name", "tenant", "outcome", "code")
 	t.spend = count("hearth_spend_usd_total", "Charges in US dollars.", "tenant")
 	t.refusals = count("hearth_refused_total", "Requests turned away before their body was read, by reason.", "reason")
+	t.attempts = count("hearth_attempts_total", "Attempts at a candidate by outcome and, where a provider failed, the class of its failure.", "upstream", "model_name", "outcome", "failure")
+	t.fallbacks = count("hearth_repeated_requests_total", "Requests that took more than one attempt, by their outcome.", "outcome")
 	t.exchanges = count("hearth_http_requests_total", "HTTP exchanges.", "route", "method", "status")
 	t.exchangeTime = hist("hearth_http_request_duration_seconds", "Duration of HTTP exchanges.", httpBuckets, "route")
 	t.bytes = count("hearth_http_bytes_total", "Bytes of HTTP bodies.", "direction")
@@ -113,15 +116,18 @@ func (t *telemetry) callEnds(c *call, row store.Row) {
 	}
 	tenant := t.tenants.label(c.grant.Tenant)
 	model := "none" // a name that does not exist must not become a label
-	if c.lease != nil {
-		model = c.lease.model
+	if c.target != nil {
+		model = c.target.model
 	}
 	t.calls.WithLabelValues(model, tenant, string(c.outcome), code).Inc()
 	t.spend.WithLabelValues(tenant).Add(float64(row.ChargeNano) / 1e9)
-	if c.lease == nil {
+	if c.target == nil {
 		return
 	}
-	now, labels, use := c.a.now(), c.lease.served, c.stream.total()
+	if len(c.tries) > 0 && c.outcome != store.OutcomeCancelled { // others were asked before
+		t.fallbacks.WithLabelValues(string(c.outcome)).Inc()
+	}
+	now, labels, use := c.a.now(), c.target.served, c.stream.total()
 	if c.outcome == store.OutcomeComplete {
 		took := now.Sub(c.grant.Started)
 		t.e2e.WithLabelValues(labels.values()...).Observe(took.Seconds())
@@ -137,6 +143,11 @@ func (t *telemetry) callEnds(c *call, row store.Row) {
 		t.tpot.WithLabelValues(labels.values()...).Observe(per.Seconds())
 		t.tpotRing.add(now, per)
 	}
+}
+
+// attempt notes how one attempt ended.
+func (t *telemetry) attempt(at *store.Attempt, failure infer.FailureClass) {
+	t.attempts.WithLabelValues(at.Backend, at.Model, string(at.Outcome), string(failure)).Inc()
 }
 
 // denied notes a refusal before the body was read.

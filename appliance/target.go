@@ -1,0 +1,117 @@
+package appliance
+
+import (
+	"hearth/engine/infer"
+	"hearth/policy"
+)
+
+// target is one candidate of a route as one request sees it.
+type target struct {
+	candidate *policy.Candidate
+	backend   infer.Backend
+	up        *liveUpstream // nil for a local model
+	model     string        // its name there
+	info      infer.Model   // of a local model
+	losses    []infer.Loss
+	size      infer.Count
+	err       error // why it cannot be asked; nil: it can
+	release   func()
+	served    servedLabels
+	requestID string // the provider's own, from its answer
+}
+
+// target takes candidate i of the route for one request.
+func (a *Appliance) target(c *policy.Candidate) *target {
+	t := &target{candidate: c, model: c.Model, release: func() {}, served: servedLabels{c.Model, c.Backend}}
+	if c.Backend == policy.Local {
+		b, release, err := a.models.acquire(c.Model)
+		if err != nil {
+			t.err = err
+			return t
+		}
+		t.backend, t.release = b, release
+		t.info = a.models.get(c.Model).describe()
+		t.served.device = t.info.Device
+		return t
+	}
+	up, release, err := a.upstreams.acquire(c.Backend)
+	if err != nil {
+		t.err = err
+		return t
+	}
+	t.up, t.backend, t.release = up, up.Backend(c.Model, c.MaxOutputTokens), release
+	t.info = infer.Model{Name: c.Model}
+	return t
+}
+
+func (t *target) local() bool { return t.up == nil }
+
+// provider is the kind of the upstream.
+func (t *target) provider() string {
+	if t.local() {
+		return policy.Local
+	}
+	return t.up.config.Kind
+}
+
+// request writes r for the target.
+func (t *target) request(r *infer.Request) *infer.Request {
+	if t.local() {
+		own := localRequest(r, t.info)
+		own.Model = t.model
+		return own
+	}
+	own := *r
+	own.Model = t.model
+	return &own
+}
+
+// weigh finds what the request loses here, refuses what the route does not let
+// pass, and counts its tokens.
+func (t *target) weigh(c *call) {
+	if t.local() {
+		t.losses = infer.Losses(c.request.Uses, localClassOf(t.info))
+	} else {
+		t.losses = t.up.Losses(c.request)
+	}
+	if !c.reports() {
+		if t.err = refuse(t.losses, t.local()); t.err != nil {
+			return
+		}
+	}
+	t.size, t.err = t.backend.Count(c.ctx, t.request(c.request))
+}
+
+// refuse gives the error for the first loss that changes what is asked for.
+func refuse(losses []infer.Loss, local bool) error {
+	for _, l := range losses {
+		if !l.Refusable() {
+			continue
+		}
+		var e *infer.Error
+		switch {
+		case l.Feature == infer.FeatureUnknown && local:
+			e = infer.Invalid(l.Path, "unknown field %q", l.Path)
+		case l.Feature == infer.FeatureUnknown:
+			e = infer.Invalid(l.Path, "unknown field %q: what serves this model speaks another dialect, where it would be lost", l.Path)
+		case local:
+			e = infer.Unsupported(l.Path, "%s is not offered by this model", l.Path)
+		default:
+			e = infer.Unsupported(l.Path, "%s has no counterpart at what serves this model and would be lost", l.Path)
+		}
+		e.NoRetry, e.Losses = true, losses
+		return e
+	}
+	return nil
+}
+
+// promptEstimate is what the prompt is thought to cost until the target says so.
+// An upstream's count is a bound, most often of one byte a token; text has about
+// four.
+func (t *target) promptEstimate() infer.Usage {
+	if t.local() {
+		return infer.Usage{PromptTokens: t.size.PromptTokens}
+	}
+	bytes := float64(t.size.PromptTokens) * max(t.up.config.BytesPerToken, 1)
+	return infer.Usage{PromptTokens: int(bytes/4) + 1, Estimated: true}
+}
