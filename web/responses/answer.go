@@ -10,16 +10,18 @@ import (
 // EncodeResponse writes a whole answer: the object that would have ended its
 // stream.
 func (Dialect) EncodeResponse(w io.Writer, r *infer.Request, o wire.Options, a *wire.Answer) error {
-	body, err := Whole(r, o, a)
+	body, err := Whole(r, o, a, nil)
 	if err == nil {
 		_, err = w.Write(append(body, '\n'))
 	}
 	return err
 }
 
-// Whole is the response object of a whole answer.
-func Whole(r *infer.Request, o wire.Options, a *wire.Answer) ([]byte, error) {
+// Whole is the response object of a whole answer; save, if not nil, is called
+// with it, see Stream.Save.
+func Whole(r *infer.Request, o wire.Options, a *wire.Answer, save func([]byte) error) ([]byte, error) {
 	s := NewStream(r, o)
+	s.Save = save
 	var err error
 	var scratch []byte
 	add := func(ev infer.Event) {

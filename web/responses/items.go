@@ -3,6 +3,7 @@ package responses
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"hearth/engine/infer"
 	"hearth/web/jsonread"
@@ -111,9 +112,7 @@ func (d *decoder) earlier() error {
 	if err != nil {
 		return notFound(err, *d.previous, "previous_response_id")
 	}
-	if !native {
-		d.rewrite = true
-	}
+	d.rewrite = d.rewrite || !native
 	for _, raw := range items {
 		v, err := jsonread.Parse(raw, jsonread.Limits{})
 		if err != nil {
@@ -422,12 +421,11 @@ func (d *decoder) thought(v jsonread.Value) error {
 	return nil
 }
 
-// SetIDs gives ids to those input items that have none, and spells out short
-// forms, so that the items can be listed. The first n items are from earlier
-// turns and left alone.
-func (t *Turn) SetIDs(response string, n int) {
-	for i := n; i < len(t.Items); i++ {
-		t.Items[i] = listed(t.Items[i], response, i)
+// SetIDs gives ids to those of a response's input items that have none, and
+// spells out short forms, so that the items can be listed.
+func SetIDs(items [][]byte, response string) {
+	for i := range items {
+		items[i] = listed(items[i], response, i)
 	}
 }
 
@@ -450,10 +448,9 @@ func itemPrefix(kind string) string {
 	return "item"
 }
 
-// itemID makes the id of the n-th item of a response; input items count from
-// below zero so that both kinds differ.
+// itemID makes the id of the n-th input or output item of a response.
 func itemID(kind, response string, n int, in bool) string {
-	id := itemPrefix(kind) + response[len("resp"):] + "_"
+	id := itemPrefix(kind) + "_" + strings.TrimPrefix(response, "resp_") + "_"
 	if in {
 		id += "i"
 	}

@@ -7,9 +7,14 @@ import (
 	"hearth/web/jsonwrite"
 )
 
+// Queued is the status of a run that has not begun, Running of one that has.
+const (
+	Queued  = "queued"
+	Running = statusInProgress
+)
+
 // Statuses of a response.
 const (
-	statusQueued     = "queued"
 	statusInProgress = "in_progress"
 	statusCompleted  = "completed"
 	statusIncomplete = "incomplete"

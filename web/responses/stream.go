@@ -1,11 +1,13 @@
 package responses
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"time"
 
 	"hearth/engine/infer"
+	"hearth/web/jsonread"
 	"hearth/web/jsonwrite"
 	"hearth/web/wire"
 )
@@ -35,6 +37,14 @@ type Stream struct {
 	begun bool
 	ended bool
 	body  []byte // the final response object
+
+	// Save, if set, is called with the final object before its event is made. If
+	// it fails, the object says that it was not stored.
+	Save func(body []byte) error
+	// Final, if set, is the final object in place of ours: a provider's own.
+	Final []byte
+	// Cancelled makes an error mean that the caller ended the run.
+	Cancelled func() bool
 }
 
 var _ wire.StreamEncoder = (*Stream)(nil)
@@ -47,11 +57,81 @@ func NewStream(r *infer.Request, o wire.Options) *Stream {
 	return &Stream{r: r, o: o, t: turnOf(o.Own), id: ResponseID(r.ID), model: r.Model, now: time.Now}
 }
 
+// Opening is the response object of a run that has not begun.
+func (s *Stream) Opening(status string) []byte { return s.object(status).append(nil) }
+
 // Body is the final response object; nil before the end.
 func (s *Stream) Body() []byte { return s.body }
 
 // ID is the id of the response.
 func (s *Stream) ID() string { return s.id }
+
+// Watch takes an event whose frame is passed on as a provider sent it: the
+// numbers, and what is to be kept, are read from the frame.
+func (s *Stream) Watch(ev *infer.Event) {
+	if ev.Frame == nil {
+		return
+	}
+	s.begun = true
+	data := ev.Frame.Data
+	if at := bytes.LastIndex(data, []byte(`"sequence_number":`)); at >= 0 {
+		n := 0
+		for _, c := range data[at+len(`"sequence_number":`):] {
+			if c >= '0' && c <= '9' && n < 1<<40 {
+				n = n*10 + int(c-'0')
+			} else if c != ' ' {
+				break
+			}
+		}
+		s.seq = max(s.seq, n+1)
+	}
+	switch kind := frameType(ev.Frame); kind {
+	case "response.created":
+		if id := itemIDOf(frameResponse(data)); id != "" {
+			s.id = id
+		}
+	case "response.completed", "response.incomplete", "response.failed":
+		s.ended = true
+		if body := frameResponse(data); body != nil {
+			s.body = body
+			if id := itemIDOf(body); id != "" {
+				s.id = id
+			}
+			if s.Save != nil && s.t.Store {
+				_ = s.Save(body) // the provider has it in any case
+			}
+		}
+	}
+}
+
+// frameType is the type of an event, by its name if it has one.
+func frameType(f *infer.Frame) string {
+	if f.Event != "" {
+		return f.Event
+	}
+	var c jsonread.Cursor
+	c.Reset(f.Data)
+	for c.Object(); c.More(); {
+		if string(c.Key()) == "type" {
+			return c.Str()
+		}
+		c.Skip()
+	}
+	return ""
+}
+
+// frameResponse is the response object that an event carries.
+func frameResponse(data []byte) []byte {
+	var c jsonread.Cursor
+	c.Reset(data)
+	for c.Object(); c.More(); {
+		if string(c.Key()) == "response" {
+			return bytes.Clone(c.Raw())
+		}
+		c.Skip()
+	}
+	return nil
+}
 
 // open appends the head of one event, up to its own members.
 func (s *Stream) open(dst []byte, name string) []byte {
@@ -165,7 +245,15 @@ func (s *Stream) finish(dst []byte) []byte {
 }
 
 func (s *Stream) last(dst []byte, o *object) []byte {
-	s.body = o.append(nil)
+	if s.body = s.Final; s.body == nil || o.status != statusCompleted && o.status != statusIncomplete {
+		s.body = o.append(nil)
+	}
+	if s.Save != nil && o.store {
+		if err := s.Save(s.body); err != nil {
+			o.store = false
+			s.body = o.append(nil)
+		}
+	}
 	dst = append(s.open(dst, "response."+o.status), `,"response":`...)
 	return append(append(dst, s.body...), end...)
 }
@@ -183,7 +271,9 @@ func (s *Stream) Error(dst []byte, e *infer.Error) []byte {
 		}
 	}
 	o := s.object(statusFailed)
-	o.err = e
+	if o.err = e; s.Cancelled != nil && s.Cancelled() {
+		o.status, o.err = statusCancelled, nil
+	}
 	return s.last(dst, o)
 }
 

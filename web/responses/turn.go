@@ -19,7 +19,6 @@ type Turn struct {
 	// had none.
 	Items [][]byte
 
-	itemID  string                    // ids of own items begin so, behind their kind
 	fields  map[string]jsonread.Value // members that the response object repeats
 	custom  map[string]bool           // tools of free text, by flat name
 	spaces  map[string]namespaced     // tools of namespaces, by flat name
@@ -40,17 +39,8 @@ func ResponseID(requestID string) string { return "resp_h" + strings.TrimPrefix(
 // response that it belongs to.
 func Own(id string) (response string, ok bool) {
 	_, rest, ok := strings.Cut(id, "_h")
-	if !ok || len(id) > 128 {
+	if rest, _, _ = strings.Cut(rest, "_"); !ok || len(rest) != 32 || strings.Trim(rest, "0123456789abcdef") != "" {
 		return "", false
-	}
-	rest, _, _ = strings.Cut(rest, "_")
-	if rest == "" {
-		return "", false
-	}
-	for i := 0; i < len(rest); i++ {
-		if c := rest[i]; !('0' <= c && c <= '9' || 'a' <= c && c <= 'z') {
-			return "", false
-		}
 	}
 	return "resp_h" + rest, true
 }
