@@ -63,10 +63,13 @@ func (d *decoder) outputConfig(v jsonread.Value) error {
 		}
 		switch key {
 		case "effort":
-			s, err := m.Enum("low", "medium", "high", "xhigh", "max")
-			if err == nil {
+			s, err := m.Str()
+			switch s {
+			case "low", "medium", "high", "xhigh", "max":
 				d.r.Thinking.Effort = s
 				d.use(infer.FeatureReasoningEffort, m.Path())
+			default: // a level of tomorrow
+				d.unknown(m)
 			}
 			return err
 		case "format":
