@@ -167,13 +167,17 @@ const (
 type Use struct {
 	Feature Feature
 	Path    string // as the dialect names it, for instance "messages[2].content[0].cache_control"
+	// Why is what a target that cannot have it says, where the decoder knows better
+	// words than that the field is not offered.
+	Why string
 }
 
 // Loss is a field that does not reach the target as it was meant.
 type Loss struct {
 	Path    string
 	Feature Feature
-	Class   Class // Emulated or Dropped
+	Class   Class  // Emulated or Dropped
+	Why     string // of the use
 }
 
 // Refusable says that the loss changes what the answer means, so that a route
@@ -190,7 +194,7 @@ func Losses(uses []Use, class func(Feature) Class) []Loss {
 			c = class(u.Feature)
 		}
 		if c == Emulated || c == Dropped {
-			out = append(out, Loss{u.Path, u.Feature, c})
+			out = append(out, Loss{u.Path, u.Feature, c, u.Why})
 		}
 	}
 	return out
