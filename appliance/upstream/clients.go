@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"hearth/engine/infer"
+	"hearth/web/anthropic"
 	"hearth/web/openai"
 	"hearth/web/wire"
 )
@@ -18,6 +19,8 @@ func newClient(dialect, kind string) wire.Client {
 		return openai.NewCompletionsClient(kind)
 	case dialectEmbeddings:
 		return openai.NewEmbeddingsClient(kind)
+	case dialectAnthropic:
+		return anthropic.Client{}
 	}
 	return nil
 }
