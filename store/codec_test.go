@@ -215,6 +215,7 @@ func FuzzRecord(f *testing.F) {
 // FuzzStored gives arbitrary bytes to every decoder of a stored value.
 func FuzzStored(f *testing.F) {
 	f.Add(appendRecord(nil, fullRecord()))
+	f.Add((&Once{State: OnceKept, RequestID: "r", Answer: someAnswer}).encode())
 	f.Add(encodePoint(1, [32]byte{2}))
 	f.Add((&balance{spent: 3}).encode("k"))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -223,6 +224,7 @@ func FuzzStored(f *testing.F) {
 		_, _ = decodeBalance("k", b)
 		_, _ = decodeKey([]byte("k"), b)
 		_, _ = openBlob([]byte("b"), "k", b)
+		_, _ = decodeOnce(make([]byte, 32), b)
 		_, _, _ = splitCredential(string(b))
 	})
 }

@@ -425,13 +425,14 @@ func (s *Store) Note(ctx context.Context, op Opening, r Result) (Row, error) {
 }
 
 // ExpireOlder ends, as Expire does, every hold that has been open for longer than
-// age, by the monotonic clock, and gives their number. It is the net under
-// requests whose owner forgot them; age must be longer than any request.
-func (s *Store) ExpireOlder(age time.Duration) (int, error) {
+// age, by the monotonic clock, and gives their number. Holds of requests that
+// running knows are left alone, however old. It is the net under requests whose
+// owner forgot them; age must be longer than any request.
+func (s *Store) ExpireOlder(age time.Duration, running func(requestID string) bool) (int, error) {
 	s.mu.Lock()
 	var ids []string
 	for _, id := range s.led.openIDs() {
-		if time.Since(s.led.open[id].since) > age {
+		if time.Since(s.led.open[id].since) > age && (running == nil || !running(id)) {
 			ids = append(ids, id)
 		}
 	}

@@ -42,6 +42,7 @@ type OnceAnswer struct {
 	Status      int
 	ContentType string
 	Header      [][2]string
+	Cut         bool // it broke off after Body
 	Body        []byte
 }
 
@@ -87,6 +88,7 @@ func (o *Once) encode() []byte {
 		for _, h := range a.Header {
 			b = appendString(appendString(b, h[0]), h[1])
 		}
+		b = appendBool(b, a.Cut)
 		b = binary.AppendUvarint(b, uint64(len(a.Body)))
 		b = append(b, a.Body...)
 	}
@@ -122,6 +124,7 @@ func decodeOnce(id, v []byte) (*Once, error) {
 				a.Header[i] = [2]string{d.string(), d.string()}
 			}
 		}
+		a.Cut = d.bool()
 		a.Body = d.bytes(d.count(MaxOnceAnswer))
 		o.Answer = a
 	}
@@ -227,6 +230,12 @@ func (w *writer) onceAt(id [32]byte) (*Once, error) {
 func (s *Store) KeepOnce(id [32]byte, requestID string, a *OnceAnswer, maxBytes int64) error {
 	if a != nil && (len(a.Body) > MaxOnceAnswer || len(a.Header) > maxOnceHeaders || a.Status < 0 || a.Status > maxStatus) {
 		a = nil
+	}
+	if a != nil {
+		a.ContentType = clip(a.ContentType, maxString)
+		for i := range a.Header {
+			a.Header[i] = [2]string{clip(a.Header[i][0], maxString), clip(a.Header[i][1], maxString)}
+		}
 	}
 	return s.changeOnce(id, requestID, func(w *writer, o *Once) {
 		w.dropOnce(o)

@@ -188,10 +188,13 @@ func TestOrphansAreSettledInFull(t *testing.T) {
 func TestExpireAndNote(t *testing.T) {
 	s := open(t, Options{})
 	mustHold(t, s, hold("a", 7, Charge{"b", "total", 10}))
-	if n, err := s.ExpireOlder(time.Hour); n != 0 || err != nil {
+	if n, err := s.ExpireOlder(time.Hour, nil); n != 0 || err != nil {
 		t.Errorf("expired %d, %v", n, err)
 	}
-	if n, err := s.ExpireOlder(-1); n != 1 || err != nil {
+	if n, err := s.ExpireOlder(-1, func(string) bool { return true }); n != 0 || err != nil {
+		t.Errorf("expired %d of running requests, %v", n, err)
+	}
+	if n, err := s.ExpireOlder(-1, nil); n != 1 || err != nil {
 		t.Errorf("expired %d, %v", n, err)
 	}
 	wantBalance(t, s, "b", "total", 7, 0)

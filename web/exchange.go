@@ -48,6 +48,7 @@ type response struct {
 	n       int64
 	first   time.Duration
 	failed  bool
+	once    *onceTee // records the answer; nil: nobody asked for that
 }
 
 // Unwrap lets a ResponseController reach the connection.
@@ -70,6 +71,15 @@ func (w *response) Write(b []byte) (int, error) {
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
+	if w.once != nil {
+		w.once.add(b)
+		return len(b), nil
+	}
+	return w.pass(b)
+}
+
+// pass sends b.
+func (w *response) pass(b []byte) (int, error) {
 	w.extend()
 	n, err := w.ResponseWriter.Write(b)
 	w.n += int64(n)
@@ -79,6 +89,14 @@ func (w *response) Write(b []byte) (int, error) {
 
 // FlushError is what a ResponseController calls to send what is buffered.
 func (w *response) FlushError() error {
+	if w.once != nil {
+		if w.once.last {
+			return nil // it waits for keepOnce
+		}
+		if _, err := w.pass(w.once.pass()); err != nil {
+			return err
+		}
+	}
 	w.extend()
 	err := w.rc.Flush()
 	w.failed = w.failed || err != nil
@@ -176,6 +194,9 @@ func validLabel(s string) bool {
 // fail answers with an error in the dialect of the route. After the head has
 // been sent it can only cut the connection.
 func (x *exchange) fail(err error) {
+	if err == errAnswered {
+		return
+	}
 	e := infer.AsError(err)
 	x.note(e)
 	if x.w.status != 0 {
@@ -238,6 +259,7 @@ func (x *exchange) finish() {
 			}()
 		}
 	}
+	x.keepOnce(v != nil)
 	if x.grant != nil && x.grant.Release != nil {
 		x.grant.Release()
 	}

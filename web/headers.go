@@ -42,6 +42,8 @@ func mayRetry(e *infer.Error) bool {
 	switch e.Code {
 	case infer.CodeRateLimited, infer.CodeUnavailable, infer.CodeOverloaded, infer.CodeSlowBody, infer.CodeUpstream, infer.CodeTimeout:
 		return true
+	case infer.CodeConflict:
+		return e.RetryAfter > 0 // what is in the way will end
 	}
 	return false
 }

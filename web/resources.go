@@ -19,6 +19,10 @@ func (x *exchange) embed() {
 		x.fail(err)
 		return
 	}
+	if err := x.claim(body); err != nil {
+		x.fail(err)
+		return
+	}
 	r, o, err := openai.DecodeEmbed(body)
 	if err != nil {
 		x.fail(err)

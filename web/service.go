@@ -49,17 +49,19 @@ type Once interface {
 	// Claim takes the key for the body with the given SHA-256. It returns a
 	// Recording if the request is to be served, or the Replay of the first
 	// answer if that is finished; CodeConflict if the key was used with another
-	// body, or while the first request is still open.
+	// body, while the first request is still open (with RetryAfter), or if its
+	// outcome is not known or its answer was not kept.
 	Claim(ctx context.Context, g *Grant, key string, route string, body [32]byte) (Recording, *Replay, error)
 }
 
-// Recording receives the answer to a claimed request. Exactly one of Keep and
-// Forget ends it.
+// Recording receives the answer to a claimed request.
 type Recording interface {
-	// Keep stores the answer for replays, durably, before its end is sent.
+	// Limit is how many bytes of a body can be kept.
+	Limit() int
+	// Keep ends the recording, after the call has ended and before the end of a
+	// whole answer is sent. It stores the answer for replays, durably; if
+	// nothing was charged it gives the key up instead, so that a repeat may run.
 	Keep(a Replay) error
-	// Forget gives the key up: nothing was charged, so a repeat may run.
-	Forget()
 }
 
 // Replay is a finished answer as it was sent.
@@ -69,6 +71,8 @@ type Replay struct {
 	ContentType string
 	Header      map[string]string // x-hearth-* headers of the first answer
 	Body        []byte            // the whole body, streams included
+	Cut         bool              // the answer broke off after Body
+	TooLarge    bool              // Body is left out: it is over the limit
 }
 
 // Responses keeps the answers of the responses dialect for later retrieval and

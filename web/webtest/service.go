@@ -38,6 +38,8 @@ type Service struct {
 	mu       sync.Mutex
 	used     bool // the set-up token
 	sessions map[string]*web.Session
+
+	onces onces
 }
 
 var _ web.Service = (*Service)(nil)
@@ -68,7 +70,7 @@ func (s *Service) Admit(_ context.Context, c web.Caller) (*web.Grant, error) {
 	}
 	s.Admitted.Add(1)
 	return &web.Grant{
-		RequestID: c.RequestID, Tenant: "acme", KeyID: "k1", Limits: limits, Trace: c.TraceParent,
+		RequestID: c.RequestID, Tenant: "acme", KeyID: "k1", Limits: limits, Trace: c.TraceParent, Idempotency: c.Idempotency,
 		Release: sync.OnceFunc(func() { s.Released.Add(1) }),
 	}, nil
 }
