@@ -45,6 +45,9 @@ func (x *exchange) embed() {
 
 // models serves GET /v1/models: what this caller may ask for.
 func (x *exchange) models() {
+	if x.inGemini((*exchange).geminiModels) {
+		return
+	}
 	x.inAnthropic()
 	if !x.admit() {
 		return
@@ -59,6 +62,9 @@ func (x *exchange) models() {
 
 // model serves GET /v1/models/{id}; ids may hold slashes.
 func (x *exchange) model() {
+	if x.inGemini((*exchange).geminiModelInfo) {
+		return
+	}
 	x.inAnthropic()
 	if !x.admit() {
 		return
