@@ -218,7 +218,7 @@ func TestDecodeRefused(t *testing.T) {
 		strings.Replace(withMember, mark, `"tool_choice":{"type":"any"}`, 1):                              "tool_choice",
 		strings.Replace(withMember, mark, `"stop_sequences":[""]`, 1):                                     "stop_sequences[0]",
 		strings.Replace(withMember, mark, `"temperature":"hot"`, 1):                                       "temperature",
-		strings.Replace(withMember, mark, `"output_config":{"effort":7}`, 1):                         "output_config.effort",
+		strings.Replace(withMember, mark, `"output_config":{"effort":7}`, 1):                              "output_config.effort",
 		strings.Replace(withMember, mark, `"output_config":{"format":{"type":"json_schema"}}`, 1):         "output_config.format",
 		strings.Replace(withMember, mark, `"output_config":{"format":{"type":"json_schema","schema":{}}},"output_format":{"type":"json_schema","schema":{}}`, 1): "output_format",
 	} {
