@@ -90,7 +90,7 @@ A first session:
 Exit codes: 0 done, 1 failed or faults found, 2 command line not understood.`,
 		sub: []*command{
 			serveCommand(), modelCommand(), keyCommand(), ledgerCommand(), configCommand(),
-			benchCommand(), selftestCommand(), doctorCommand(), versionCommand(), workerCommand(),
+			benchCommand(), selftestCommand(), conformCommand(), doctorCommand(), versionCommand(), workerCommand(),
 		},
 	}
 }

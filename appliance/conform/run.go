@@ -119,7 +119,7 @@ func (g *Gateway) waitClosed(want *Expect, left time.Time) []Observed {
 // if the case says that it does.
 func (g *Gateway) ask(ctx context.Context, c *Case, in string, stream bool) (*Seen, time.Time, error) {
 	path, body := c.Ask.Write(in, g.Model, stream)
-	if c.Ask.Repeat > 1 {
+	if c.Ask.Repeat > 1 && g.Stage == nil { // a scripted provider knows without
 		body = repeat(body, c.Ask.Turns[0].Text, c.Ask.Repeat)
 	}
 	ctx, cancel := context.WithCancel(ctx)
