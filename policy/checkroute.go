@@ -28,7 +28,7 @@ const (
 	maxCandidates   = 64
 	maxAttempts     = 10
 	maxWeight       = 1000
-	maxQueueDepth   = 100_000
+	maxQueueDepth   = 10_000
 	maxOutputTokens = 10_000_000
 	maxRouteRules   = 32
 

@@ -100,14 +100,14 @@ func (v *validator) kind(path string, u *UpstreamConfig) {
 		v.oneOf(path+".kind", u.Kind, kindNames()...)
 		return
 	}
-	if u.Dialect != "" {
+	if u.Dialect != "" && !slices.Contains(p.Dialects, "openai-"+u.Dialect) {
 		v.oneOf(path+".dialect", u.Dialect, p.Dialects...)
 	}
 	if p.BaseURL && u.BaseURL == "" {
 		v.fault(path+".base_url", "is missing: an upstream of kind %q has no address of its own", u.Kind)
 	}
-	if p.Region && u.Region == "" && u.BaseURL == "" {
-		v.fault(path+".region", "is missing: an upstream of kind %q has an address for each region", u.Kind)
+	if p.Region && u.Region == "" {
+		v.fault(path+".region", "is missing: an upstream of kind %q is in one of its provider's regions", u.Kind)
 	}
 	if p.Project && u.Project == "" {
 		v.fault(path+".project", "is missing: an upstream of kind %q belongs to a project", u.Kind)

@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +22,9 @@ type Options struct {
 	// Elapsed is the monotonic clock of rate limits; nil means the time since
 	// New.
 	Elapsed func() time.Duration
+	// Random gives numbers in [0, 1) for the jitter of backoffs; nil means those
+	// of math/rand.
+	Random func() float64
 	// Local lists the local models that are served without a route.
 	Local []string
 }
@@ -33,6 +37,7 @@ type Policy struct {
 	snap   atomic.Pointer[Snapshot]
 	limits *limits
 	failed *failures
+	fleet  *fleet
 
 	mu    sync.Mutex // serializes those who make snapshots; guards local
 	local []string
@@ -50,7 +55,10 @@ func New(c Config, o Options) (*Policy, error) {
 		start := time.Now()
 		o.Elapsed = func() time.Duration { return time.Since(start) }
 	}
-	p := &Policy{store: o.Store, now: o.Now, limits: newLimits(o.Elapsed), local: o.Local}
+	if o.Random == nil {
+		o.Random = rand.Float64
+	}
+	p := &Policy{store: o.Store, now: o.Now, limits: newLimits(o.Elapsed), local: o.Local, fleet: newFleet(o.Elapsed, o.Random)}
 	p.failed = &failures{elapsed: o.Elapsed, byAddr: map[string]*rate.Limiter{}}
 	return p, p.Reload(c)
 }
@@ -74,6 +82,7 @@ func (p *Policy) Reload(c Config) error {
 		return err
 	}
 	p.failed.configure(c.Auth)
+	p.fleet.attach(s)
 	p.snap.Store(s)
 	p.limits.mu.Lock()
 	p.limits.sweepLocked()
@@ -90,6 +99,7 @@ func (p *Policy) SetLocal(models []string) {
 		panic("BUG: a configuration that was in force cannot be built again: " + err.Error())
 	}
 	p.local = models
+	p.fleet.attach(s)
 	p.snap.Store(s)
 }
 

@@ -38,6 +38,8 @@ type Route struct {
 	Candidates []Candidate   // in order; at least one
 	Config     *RouteConfig  // the rest; nil for a local model that no route names
 	Revision   string        // digest of the route's configuration, its upstreams and prices included
+
+	lane *lane
 }
 
 // Candidate is one backend that may serve a route.
@@ -48,6 +50,11 @@ type Candidate struct {
 	Priced          bool            // a price is known
 	MaxOutputTokens int             // held where the request names no maximum; 0 for the local engine, which knows its own
 	Upstream        *UpstreamConfig // nil for the local engine
+	Weight          int
+	MaxConcurrent   int    // 0: no bound of its own
+	QuotaDomain     string // what shares the provider's rate limit
+
+	live live
 }
 
 // build makes the snapshot of a validated configuration.
@@ -66,6 +73,7 @@ func build(c Config, local []string) (*Snapshot, error) {
 		for _, cc := range r.Candidates {
 			cand := s.candidate(r.Model, cc.Upstream, cc.Model)
 			cand.MaxOutputTokens = cc.MaxOutputTokens
+			cand.Weight, cand.MaxConcurrent, cand.QuotaDomain = cc.Weight, cc.MaxConcurrent, cc.QuotaDomain
 			for j := range c.Upstreams {
 				if c.Upstreams[j].Name == cc.Upstream {
 					cand.Upstream = &c.Upstreams[j]
@@ -109,7 +117,7 @@ func buildTenant(c *TenantConfig, zone string) (*tenant, error) {
 // candidate finds the price of a model: that of the deployment, else that of its
 // public name, else that of its name at the backend.
 func (s *Snapshot) candidate(public, backend, model string) Candidate {
-	c := Candidate{Backend: backend, Model: model}
+	c := Candidate{Backend: backend, Model: model, Weight: 1, QuotaDomain: backend + "/" + public}
 	for _, name := range []string{backend + "/" + model, public, model} {
 		for i := range s.config.Prices {
 			p := &s.config.Prices[i]
