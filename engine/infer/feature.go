@@ -33,7 +33,10 @@ const (
 	FeatureThought         Feature = "thought"           // earlier reasoning, readable
 	// FeatureThoughtSealed is earlier reasoning that only the service which made it
 	// can open: the encrypted content of OpenAI's Responses.
-	FeatureThoughtSealed    Feature = "thought_sealed"
+	FeatureThoughtSealed Feature = "thought_sealed"
+	// FeatureThoughtSummary is earlier reasoning that is there to be read: the
+	// service that showed it does not take it back as the model's own.
+	FeatureThoughtSummary   Feature = "thought_summary"
 	FeatureThoughtSignature Feature = "thought_signature" // earlier reasoning, signed, encrypted or redacted
 	FeatureCacheBreakpoint  Feature = "cache_breakpoint"
 	FeaturePrefill          Feature = "prefill" // the answer goes on from a last assistant turn
@@ -124,7 +127,7 @@ const (
 var Features = []Feature{
 	FeatureDeveloperRole, FeatureSystemMidway, FeatureMessageName, FeatureImageData, FeatureImageURL, FeatureImageDetail, FeatureAudio,
 	FeatureVideo, FeatureFile, FeatureCitations, FeatureRefusalPart, FeatureToolResultError, FeatureToolResultMedia, FeatureThought,
-	FeatureThoughtSealed,
+	FeatureThoughtSealed, FeatureThoughtSummary,
 	FeatureThoughtSignature, FeatureCacheBreakpoint, FeaturePrefill, FeatureTools, FeatureToolStrict, FeatureToolRequired, FeatureToolNamed,
 	FeatureToolNone, FeatureToolAllowed, FeatureToolSerial, FeatureToolHosted, FeatureToolHostedOptional, FeatureToolCustom, FeatureToolCallHosted, FeatureMaxTokens,
 	FeatureMinTokens, FeatureTemperature, FeatureTopP, FeatureTopK, FeatureMinP, FeatureFrequencyPenalty, FeaturePresencePenalty,
@@ -142,7 +145,7 @@ var Features = []Feature{
 func (f Feature) Hint() bool {
 	switch f {
 	case FeatureUser, FeatureMetadata, FeatureCacheKey, FeaturePrediction, FeatureKeepAlive, FeatureStore, FeatureBeta,
-		FeatureObfuscation, FeatureToolAnnotation, FeatureToolHostedOptional, FeatureCacheBreakpoint, FeatureServiceTier, FeaturePriority, FeatureImageDetail,
+		FeatureObfuscation, FeatureToolAnnotation, FeatureToolHostedOptional, FeatureThoughtSummary, FeatureCacheBreakpoint, FeatureServiceTier, FeaturePriority, FeatureImageDetail,
 		FeatureMessageName, FeatureDeveloperRole, FeatureVerbosity, FeatureContextEdits, FeatureThoughtSignature,
 		FeatureReasoningEffort, FeatureReasoningBudget, FeatureReasoningSwitch, FeatureReasoningSummary, FeatureReasoningEncrypted:
 		return true

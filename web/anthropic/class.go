@@ -21,6 +21,7 @@ var classes = map[infer.Feature]infer.Class{
 	infer.FeatureThought:          infer.Dropped, // thinking is taken back only with this provider's signature
 	infer.FeatureThoughtSealed:    infer.Dropped,
 	infer.FeatureThoughtSummary:   infer.Dropped,
+	infer.FeatureThoughtSummary:   infer.Dropped,
 	infer.FeatureThoughtSignature: infer.Dropped,
 	infer.FeatureCacheBreakpoint:  infer.Carried,
 	infer.FeaturePrefill:          infer.Carried,
@@ -74,7 +75,7 @@ var classes = map[infer.Feature]infer.Class{
 	infer.FeatureReasoningBudget:    infer.Carried,
 	infer.FeatureReasoningSwitch:    infer.Carried,
 	infer.FeatureReasoningSummary:   infer.Transformed, // thinking.display
-	infer.FeatureReasoningEncrypted: infer.Dropped,
+	infer.FeatureReasoningEncrypted: infer.Transformed, // as signatures, which come unasked
 
 	infer.FeatureTemplateArgs:  infer.Dropped,
 	infer.FeatureState:         infer.Dropped,

@@ -20,7 +20,8 @@ func encode(r *infer.Request, t wire.Target) ([]byte, error) {
 		return nil, infer.Unsupported("temperature", "cannot use a temperature above 1 at this provider")
 	}
 	var c conversation
-	c.signed = r.Wire == nil
+	// The responses dialect gives back only signatures that it got through here.
+	c.signed = r.Wire == nil || r.Wire.Dialect == "openai-responses"
 	if err := c.read(r); err != nil {
 		return nil, err
 	}
@@ -95,6 +96,17 @@ func appendSampling(dst []byte, r *infer.Request) []byte {
 // only.
 var budgets = map[string]int{"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "xhigh": 24576, "max": 32000}
 
+// budgetOnly tells a model from before adaptive thinking, which came with the
+// generation 4.6 (model cards; names as of the API, Vertex AI and Bedrock).
+func budgetOnly(model string) bool {
+	for _, old := range []string{"claude-2", "claude-3", "opus-4-2", "opus-4@", "opus-4-0", "opus-4-1", "opus-4-5", "sonnet-4-2", "sonnet-4@", "sonnet-4-0", "sonnet-4-5", "haiku-4-5"} {
+		if strings.Contains(model, old) {
+			return true
+		}
+	}
+	return false
+}
+
 // minBudget is the API's least budget.
 const minBudget = 1024
 
@@ -107,7 +119,7 @@ func appendReasoning(dst []byte, r *infer.Request, t wire.Target, limit int) []b
 		effort = "low"
 	}
 	budget := th.Budget
-	if t.Profile == ProfileBudget {
+	if budgetOnly(t.Model) {
 		if budget == 0 && th.Effort != "none" {
 			budget = budgets[th.Effort]
 		}

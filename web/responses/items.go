@@ -394,13 +394,13 @@ func (d *decoder) thought(v jsonread.Value) error {
 	if err != nil {
 		return err
 	}
-	if sealed != "" {
-		if openThought(&t, sealed) {
-			d.use(infer.FeatureThoughtSignature, at.Path())
-		} else {
-			t.Signature = "" // only OpenAI's; kept in the wire form
-			d.use(infer.FeatureThoughtSealed, at.Path())
-		}
+	own := sealed != "" && openThought(&t, sealed)
+	switch {
+	case own: // what we sealed goes back to where it came from, or is left out
+		t.ID = ""
+		d.use(infer.FeatureReasoningEncrypted, at.Path())
+	case sealed != "":
+		d.use(infer.FeatureThoughtSealed, at.Path())
 	}
 	if t.Text == "" && t.Signature == "" && t.Redacted == "" {
 		return nil
@@ -409,8 +409,10 @@ func (d *decoder) thought(v jsonread.Value) error {
 	if d.turn != nil && len(d.turn.Content)+len(d.turn.ToolCalls) > 0 && len(d.turn.ToolCalls) == 0 {
 		d.endTurn()
 	}
-	if t.Text != "" {
-		d.use(infer.FeatureThought, v.Path())
+	// The text itself is what a reader was shown: OpenAI's own models are given the
+	// sealed form only.
+	if t.Text != "" && !own {
+		d.use(infer.FeatureThoughtSummary, v.Path())
 	}
 	m := d.assistant()
 	m.Thoughts = append(m.Thoughts, t)
