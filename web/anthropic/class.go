@@ -21,7 +21,6 @@ var classes = map[infer.Feature]infer.Class{
 	infer.FeatureThought:          infer.Dropped, // thinking is taken back only with this provider's signature
 	infer.FeatureThoughtSealed:    infer.Dropped,
 	infer.FeatureThoughtSummary:   infer.Dropped,
-	infer.FeatureThoughtSummary:   infer.Dropped,
 	infer.FeatureThoughtSignature: infer.Dropped,
 	infer.FeatureCacheBreakpoint:  infer.Carried,
 	infer.FeaturePrefill:          infer.Carried,
