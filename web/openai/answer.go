@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"hearth/engine/infer"
+	"hearth/web/jsonread"
 	"hearth/web/jsonwrite"
 	"hearth/web/wire"
 )
@@ -33,19 +34,32 @@ func appendHead(dst []byte, id, object string, created time.Time, m infer.Served
 	return dst
 }
 
-// finishReason is the word for f on this wire.
-func finishReason(f infer.FinishReason, legacy bool) string {
-	if legacy && f == infer.FinishToolCalls {
-		return "function_call"
+// finishReason is the word for f on this wire, which has five. A refusal is told
+// as OpenAI tells it, by its text in refusal and "stop", or as content_filter
+// where the provider gave no such text. A turn that its provider interrupted is
+// not whole, and so is one that filled the context: length.
+func finishReason(f infer.FinishReason, legacy, refused bool) string {
+	switch f {
+	case infer.FinishToolCalls:
+		if legacy {
+			return "function_call"
+		}
+	case infer.FinishRefusal:
+		if refused {
+			return string(infer.FinishStop)
+		}
+		return string(infer.FinishContentFilter)
+	case infer.FinishContext, infer.FinishPause:
+		return string(infer.FinishLength)
 	}
 	return string(f)
 }
 
 // appendFinish appends the end of a choice: its reason, and the stop string
 // that matched, under vLLM's name.
-func appendFinish(dst []byte, f infer.FinishReason, stop string, legacy bool) []byte {
+func appendFinish(dst []byte, f infer.FinishReason, stop string, legacy, refused bool) []byte {
 	dst = append(dst, `,"finish_reason":`...)
-	dst = jsonwrite.String(dst, finishReason(f, legacy))
+	dst = jsonwrite.String(dst, finishReason(f, legacy, refused))
 	if stop != "" {
 		dst = append(dst, `,"stop_reason":`...)
 		dst = jsonwrite.String(dst, stop)
@@ -70,24 +84,29 @@ func appendMessage(dst []byte, i int, r *infer.Request, o wire.Options, c *wire.
 	dst = append(dst, `{"index":`...)
 	dst = jsonwrite.Int(dst, int64(i))
 	dst = append(dst, `,"message":{"role":"assistant","content":`...)
-	if c.Text == "" && len(c.ToolCalls) > 0 {
+	if c.Text == "" && (len(c.ToolCalls) > 0 || c.Refusal != "") {
 		dst = append(dst, "null"...)
 	} else {
 		dst = jsonwrite.String(dst, c.Text)
 	}
-	dst = append(dst, `,"refusal":null`...)
+	dst = append(dst, `,"refusal":`...)
+	if c.Refusal == "" {
+		dst = append(dst, "null"...)
+	} else {
+		dst = jsonwrite.String(dst, c.Refusal)
+	}
 	if c.Reasoning != "" && !o.HideReasoning {
 		dst = append(dst, `,"reasoning_content":`...)
 		dst = jsonwrite.String(dst, c.Reasoning)
 	}
-	dst = appendCalls(dst, o, c.ToolCalls)
+	dst = appendCalls(dst, r, o, c.ToolCalls)
 	dst = append(dst, `},"logprobs":`...)
 	if r.Sampling.Logprobs {
 		dst = appendChatLogprobs(dst, c.Logprobs, o.TokensAsIDs)
 	} else {
 		dst = append(dst, "null"...)
 	}
-	dst = appendFinish(dst, c.Finish, c.Stop, o.LegacyFunctions)
+	dst = appendFinish(dst, c.Finish, c.Stop, o.LegacyFunctions, c.Refusal != "")
 	if r.Sampling.ReturnTokenIDs {
 		dst = append(dst, `,"token_ids":`...)
 		dst = jsonwrite.Int32s(dst, c.TokenIDs)
@@ -95,7 +114,7 @@ func appendMessage(dst []byte, i int, r *infer.Request, o wire.Options, c *wire.
 	return append(dst, '}')
 }
 
-func appendCalls(dst []byte, o wire.Options, calls []infer.ToolCall) []byte {
+func appendCalls(dst []byte, r *infer.Request, o wire.Options, calls []infer.ToolCall) []byte {
 	if len(calls) == 0 {
 		return dst
 	}
@@ -107,10 +126,49 @@ func appendCalls(dst []byte, o wire.Options, calls []infer.ToolCall) []byte {
 	for i, c := range calls {
 		dst = append(comma(dst, i), `{"id":`...)
 		dst = jsonwrite.String(dst, c.ID)
+		if takesText(r, c.Name) {
+			dst = jsonwrite.String(append(dst, `,"type":"custom","custom":{"name":`...), c.Name)
+			dst = jsonwrite.String(append(dst, `,"input":`...), textInput(c.Arguments))
+			dst = append(dst, "}}"...)
+			continue
+		}
 		dst = append(dst, `,"type":"function","function":`...)
 		dst = append(appendFunction(dst, c.Name, c.Arguments), '}')
 	}
 	return append(dst, ']')
+}
+
+// takesText tells whether the caller declared the tool as one that takes free
+// text.
+func takesText(r *infer.Request, name string) bool {
+	for i := range r.Tools {
+		if r.Tools[i].Name == name {
+			return r.Tools[i].Custom != nil
+		}
+	}
+	return false
+}
+
+// textInput is the free text out of the arguments of such a tool's call; what is
+// not of their form is the text itself.
+func textInput(args string) string {
+	var c jsonread.Cursor
+	c.Reset([]byte(args))
+	if k, ok := c.Kind(); !ok || k != jsonread.Object {
+		return args
+	}
+	input, found := "", false
+	for c.Object(); c.More(); {
+		if string(c.Key()) == "input" {
+			input, found = c.Str(), true
+		} else {
+			c.Skip()
+		}
+	}
+	if !c.End() || !found {
+		return args
+	}
+	return input
 }
 
 // appendFunction appends {"name","arguments"}.
@@ -146,7 +204,7 @@ func appendCompletion(dst []byte, r *infer.Request, o wire.Options, a *wire.Answ
 		} else {
 			dst = append(dst, "null"...)
 		}
-		dst = appendFinish(dst, c.Finish, c.Stop, false)
+		dst = appendFinish(dst, c.Finish, c.Stop, false, false)
 		if r.Sampling.ReturnTokenIDs {
 			dst = append(dst, `,"token_ids":`...)
 			dst = jsonwrite.Int32s(dst, c.TokenIDs)

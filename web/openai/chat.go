@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"encoding/json"
 	"io"
 	"net/http"
 	"time"
@@ -23,6 +22,7 @@ func (Chat) DecodeRequest(_ *http.Request, body []byte) (*infer.Request, wire.Op
 		return nil, wire.Options{}, err
 	}
 	d := newDecoder(infer.Chat)
+	d.r.Wire = &infer.Wire{Dialect: DialectChat, Body: body}
 	seen := false
 	err = v.Members(func(key string, m jsonread.Value) error {
 		seen = seen || key == "messages"
@@ -57,28 +57,19 @@ func (d *decoder) chatField(key string, v jsonread.Value) error {
 		d.legacy = &v
 		return nil
 	case "parallel_tool_calls":
-		return setBool(&d.r.ParallelToolCalls, v)
+		return d.flag(infer.FeatureToolSerial, &d.r.ParallelToolCalls, v)
 	case "logprobs":
-		return setBool(&d.r.Sampling.Logprobs, v)
+		return d.flag(infer.FeatureLogprobs, &d.r.Sampling.Logprobs, v)
 	case "top_logprobs":
-		return setInt(&d.topLogprobs, v, 0, maxTopLogprob)
+		return d.int("", &d.topLogprobs, v, 0, maxTopLogprob)
 	case "chat_template_kwargs":
 		return d.templateArgs(v)
 	case "add_generation_prompt":
 		return setBool(&d.r.AddGenerationPrompt, v)
 	case "continue_final_message":
-		return setBool(&d.r.ContinueFinalMessage, v)
-	case "reasoning_effort":
-		d.effort = &v
-		return nil
-	case "enable_thinking":
-		if v.IsNull() {
-			return nil
-		}
-		if _, err := v.Bool(); err != nil {
-			return err
-		}
-		return d.templateArg(v, "enable_thinking", v.Clone())
+		return d.flag(infer.FeaturePrefill, &d.r.ContinueFinalMessage, v)
+	case "reasoning_effort", "enable_thinking", "thinking", "reasoning", "thinking_budget":
+		return d.thinking(key, v)
 	case "include_reasoning":
 		show := true
 		err := setBool(&show, v)
@@ -89,11 +80,11 @@ func (d *decoder) chatField(key string, v jsonread.Value) error {
 		if err := setBool(&b, v); err != nil || !b {
 			return err
 		}
-		return v.Unsupported("cannot use %s: only false is offered on chat", key)
+		return d.lost(infer.FeatureUnknown, v, v.Unsupported("cannot use %s: only false is offered on chat", key))
 	}
 	known, err := d.shared(key, v)
 	if !known && err == nil {
-		err = v.Unknown()
+		err = d.unknown(v)
 	}
 	return err
 }
@@ -102,9 +93,13 @@ func (d *decoder) templateArgs(v jsonread.Value) error {
 	if v.IsNull() {
 		return nil
 	}
-	return v.Members(func(key string, m jsonread.Value) error {
+	err := v.Members(func(key string, m jsonread.Value) error {
 		return d.templateArg(m, key, m.Clone())
 	})
+	if len(d.r.TemplateArgs) > 0 {
+		d.use(infer.FeatureTemplateArgs, v)
+	}
+	return err
 }
 
 func (d *decoder) finishChat() error {
@@ -112,12 +107,21 @@ func (d *decoder) finishChat() error {
 	if d.topLogprobs > 0 && !s.Logprobs {
 		return infer.Invalid("top_logprobs", "cannot use top_logprobs %d without logprobs: true", d.topLogprobs)
 	}
-	s.TopLogprobs = max(0, d.topLogprobs)
+	if s.TopLogprobs = max(0, d.topLogprobs); s.TopLogprobs > 0 {
+		if err := d.note(infer.Use{Feature: infer.FeatureLogprobs, Path: "top_logprobs"}); err != nil {
+			return err
+		}
+	}
 	if err := d.finishTools(); err != nil {
 		return err
 	}
-	if err := d.reasoningEffort(); err != nil {
-		return err
+	if _, both := d.r.TemplateArgs["enable_thinking"]; both && d.switched != "" {
+		return infer.Invalid(d.switched, "cannot use %s: chat_template_kwargs sets enable_thinking too", d.switched)
+	}
+	if !d.r.AddGenerationPrompt && !d.r.ContinueFinalMessage {
+		if err := d.note(infer.Use{Feature: infer.FeatureTemplateArgs, Path: "add_generation_prompt"}); err != nil {
+			return err
+		}
 	}
 	if d.r.ContinueFinalMessage {
 		last := d.r.Messages[len(d.r.Messages)-1]
@@ -129,22 +133,6 @@ func (d *decoder) finishChat() error {
 		}
 	}
 	return d.finish()
-}
-
-// reasoningEffort becomes a template variable, which the engine takes only for
-// a template that reads it.
-func (d *decoder) reasoningEffort() error {
-	if d.effort == nil || d.effort.IsNull() {
-		return nil
-	}
-	e, err := d.effort.Enum("none", "minimal", "low", "medium", "high", "xhigh")
-	if err != nil {
-		return err
-	}
-	if e == "none" {
-		return d.templateArg(*d.effort, "enable_thinking", json.RawMessage("false"))
-	}
-	return d.templateArg(*d.effort, "reasoning_effort", json.RawMessage(`"`+e+`"`))
 }
 
 // EncodeError implements wire.Dialect.

@@ -219,7 +219,7 @@ func (d *answerDecoder) take(dst []infer.Event, at int) ([]infer.Event, error) {
 	}
 	if p.refusal != "" {
 		s.refused = true
-		p.text += p.refusal
+		dst = append(dst, infer.Event{Kind: infer.EventText, Choice: i, Text: p.refusal, Refusal: true, Tokens: estimate(len(p.refusal))})
 	}
 	if p.text != "" || len(p.lps) > 0 {
 		dst = append(dst, infer.Event{Kind: infer.EventText, Choice: i, Text: p.text, Logprobs: p.lps, Tokens: estimate(len(p.text))})

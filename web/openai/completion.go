@@ -27,31 +27,48 @@ func (Completion) DecodeRequest(_ *http.Request, body []byte) (*infer.Request, w
 		return nil, wire.Options{}, err
 	}
 	d := newDecoder(infer.Completion)
-	seen, bestOf := false, 0
+	d.r.Wire = &infer.Wire{Dialect: DialectCompletions, Body: body}
+	seen, none, bestOf := false, false, 0
 	err = v.Members(func(key string, m jsonread.Value) error {
 		switch key {
 		case "prompt":
 			seen = true
 			d.r.Prompts, err = prompts(m, maxPrompts)
+			if len(d.r.Prompts) > 1 {
+				d.use(infer.FeatureManyPrompts, m)
+			}
+			if len(d.r.Prompts) > 0 && d.r.Prompts[0].Tokens != nil {
+				d.use(infer.FeatureTokenPrompt, m)
+			}
 			return err
 		case "suffix":
-			return setString(&d.r.Suffix, m, 20<<20)
+			err := setString(&d.r.Suffix, m, 20<<20)
+			if d.r.Suffix != "" {
+				d.use(infer.FeatureSuffix, m)
+			}
+			return err
 		case "echo":
-			return setBool(&d.r.Echo, m)
+			return d.flag(infer.FeatureEcho, &d.r.Echo, m)
 		case "best_of":
-			return setInt(&bestOf, m, 1, maxN)
+			return d.int("", &bestOf, m, 1, maxN)
+		case "max_tokens": // nothing is made of an echo that is only to be scored
+			if string(m.Raw()) == "0" {
+				none = true
+				return d.lost(infer.FeatureUnknown, m, m.Wrong("a whole number from 1 to 1048576"))
+			}
+			return d.bound(&d.maxTokens, m)
 		case "logprobs":
-			return setInt(&d.topLogprobs, m, 0, maxTopLogprob)
+			return d.int(infer.FeatureLogprobs, &d.topLogprobs, m, 0, maxTopLogprob)
 		case "add_special_tokens": // vLLM's; true is its default and ours
 			b := true
 			if err := setBool(&b, m); err != nil || b {
 				return err
 			}
-			return m.Unsupported("cannot use add_special_tokens: only true is offered (give the prompt as token ids)")
+			return d.lost(infer.FeatureUnknown, m, m.Unsupported("cannot use add_special_tokens: only true is offered (give the prompt as token ids)"))
 		}
 		known, err := d.shared(key, m)
 		if !known && err == nil {
-			err = m.Unknown()
+			err = d.unknown(m)
 		}
 		return err
 	})
@@ -60,6 +77,9 @@ func (Completion) DecodeRequest(_ *http.Request, body []byte) (*infer.Request, w
 	}
 	if err == nil {
 		err = d.finishCompletion(bestOf)
+	}
+	if err == nil && none {
+		d.r.Sampling.MaxTokens = -1
 	}
 	if err != nil {
 		return nil, wire.Options{}, err
@@ -76,13 +96,21 @@ func (d *decoder) finishCompletion(bestOf int) error {
 	case bestOf > 0 && bestOf < s.N:
 		return infer.Invalid("best_of", "cannot use best_of %d: wanted at least n, which is %d", bestOf, s.N)
 	case bestOf > s.N:
-		return infer.Unsupported("best_of", "cannot use best_of %d with n %d: choosing the best of several is not offered, wanted them equal", bestOf, s.N)
-	case d.r.Echo && d.r.Suffix != "":
+		err := infer.Unsupported("best_of", "cannot use best_of %d with n %d: choosing the best of several is not offered, wanted them equal", bestOf, s.N)
+		if err := d.note(infer.Use{Feature: infer.FeatureUnknown, Path: "best_of", Why: err.Message}); err != nil {
+			return err
+		}
+	}
+	if d.r.Echo && d.r.Suffix != "" {
 		return infer.Invalid("suffix", "cannot use suffix with echo: what is echoed would not be the prompt")
 	}
 	if d.topLogprobs >= 0 {
 		s.Logprobs, s.TopLogprobs = true, d.topLogprobs
-		s.PromptLogprobs = d.r.Echo
+		if s.PromptLogprobs = d.r.Echo; d.r.Echo {
+			if err := d.note(infer.Use{Feature: infer.FeaturePromptLogprobs, Path: "logprobs"}); err != nil {
+				return err
+			}
+		}
 	}
 	s.MaxTokens = defaultCompletionTokens
 	if d.maxTokens < 0 && d.maxCompletion < 0 {

@@ -25,9 +25,14 @@ type decoder struct {
 	choice  *jsonread.Value
 	legacy  *jsonread.Value // function_call
 	stream  *jsonread.Value // stream_options
-	effort  *jsonread.Value
-	legacyT bool // functions given
-	tools   bool // tools given
+	// switched is the field that turned reasoning on or off.
+	switched string
+	legacyT  bool // functions given
+	tools    bool // tools given
+	spoken   bool // a turn of another role than the system's has come
+	passed   bool // a tool was noted that has no form here
+	// strict refuses what would be noted: for routes that no provider serves.
+	strict bool
 }
 
 func newDecoder(kind infer.Kind) *decoder {
@@ -52,7 +57,7 @@ func (d *decoder) shared(key string, v jsonread.Value) (known bool, err error) {
 			return true, err
 		}
 	}
-	return side(key, v)
+	return d.side(key, v)
 }
 
 // sampling takes what shapes the choice of each token.
@@ -60,21 +65,21 @@ func (d *decoder) sampling(key string, v jsonread.Value) (known bool, err error)
 	s := &d.r.Sampling
 	switch key {
 	case "temperature":
-		return true, setFloat(&s.Temperature, v, 0, 2)
+		return true, d.float(infer.FeatureTemperature, &s.Temperature, v, 0, 2)
 	case "top_p":
-		return true, setAbove(&s.TopP, v, 0, 1)
+		return true, d.above(infer.FeatureTopP, &s.TopP, v, 0, 1)
 	case "top_k":
-		return true, setTopK(&s.TopK, v)
+		return true, d.setTopK(v)
 	case "min_p":
-		return true, setFloat(&s.MinP, v, 0, 1)
+		return true, d.float(infer.FeatureMinP, &s.MinP, v, 0, 1)
 	case "frequency_penalty":
-		return true, setFloat(&s.FrequencyPenalty, v, -2, 2)
+		return true, d.float(infer.FeatureFrequencyPenalty, &s.FrequencyPenalty, v, -2, 2)
 	case "presence_penalty":
-		return true, setFloat(&s.PresencePenalty, v, -2, 2)
+		return true, d.float(infer.FeaturePresencePenalty, &s.PresencePenalty, v, -2, 2)
 	case "repetition_penalty":
-		return true, setAbove(&s.RepetitionPenalty, v, 0, 10)
+		return true, d.above(infer.FeatureRepetitionPenalty, &s.RepetitionPenalty, v, 0, 10)
 	case "seed":
-		return true, setSeed(&s.Seed, v)
+		return true, d.setSeed(v)
 	case "logit_bias":
 		return true, d.setBias(v)
 	}
@@ -86,30 +91,32 @@ func (d *decoder) length(key string, v jsonread.Value) (known bool, err error) {
 	s := &d.r.Sampling
 	switch key {
 	case "n":
-		return true, setInt(&s.N, v, 1, maxN)
+		return true, d.int(infer.FeatureChoices, &s.N, v, 1, maxN)
 	case "max_tokens":
-		return true, setInt(&d.maxTokens, v, 1, maxTokens)
+		return true, d.bound(&d.maxTokens, v)
 	case "max_completion_tokens":
-		return true, setInt(&d.maxCompletion, v, 1, maxTokens)
+		return true, d.bound(&d.maxCompletion, v)
 	case "n_predict": // llama.cpp's name; -1 is without limit
 		if !v.IsNull() && string(v.Raw()) != "-1" {
-			return true, setInt(&d.maxTokens, v, 1, maxTokens)
+			return true, d.bound(&d.maxTokens, v)
 		}
 		return true, nil
 	case "min_tokens":
-		return true, setInt(&s.MinTokens, v, 0, maxTokens)
+		return true, d.int(infer.FeatureMinTokens, &s.MinTokens, v, 0, maxTokens)
 	case "stop":
 		return true, d.setStop(v)
 	case "stop_token_ids":
 		if v.IsNull() {
 			return true, nil
 		}
-		s.StopTokenIDs, err = v.Int32s(maxStopIDs, 0, math.MaxInt32)
+		if s.StopTokenIDs, err = v.Int32s(maxStopIDs, 0, math.MaxInt32); len(s.StopTokenIDs) > 0 {
+			d.use(infer.FeatureStopTokens, v)
+		}
 		return true, err
 	case "ignore_eos":
-		return true, setBool(&s.IgnoreEOS, v)
+		return true, d.flag(infer.FeatureIgnoreEOS, &s.IgnoreEOS, v)
 	case "include_stop_str_in_output":
-		return true, setBool(&s.IncludeStop, v)
+		return true, d.flag(infer.FeatureIncludeStop, &s.IncludeStop, v)
 	}
 	return false, nil
 }
@@ -121,16 +128,20 @@ func (d *decoder) wireOnly(key string, v jsonread.Value) (known bool, err error)
 	case "model":
 		return true, d.setModel(v)
 	case "return_token_ids":
-		return true, setBool(&d.r.Sampling.ReturnTokenIDs, v)
+		return true, d.flag(infer.FeatureTokenIDs, &d.r.Sampling.ReturnTokenIDs, v)
 	case "return_tokens_as_token_ids":
-		return true, setBool(&d.o.TokensAsIDs, v)
+		return true, d.flag(infer.FeatureTokenIDs, &d.o.TokensAsIDs, v)
 	case "cache_salt":
 		if !v.IsNull() && string(v.Raw()) == `""` {
 			return true, v.Wrong("a string that is not empty")
 		}
-		return true, setString(&d.r.CacheSalt, v, maxSalt)
+		err := setString(&d.r.CacheSalt, v, maxSalt)
+		if d.r.CacheSalt != "" {
+			d.use(infer.FeatureCacheSalt, v)
+		}
+		return true, err
 	case "priority":
-		return true, setInt(&d.r.Priority, v, math.MinInt32, math.MaxInt32)
+		return true, d.int(infer.FeaturePriority, &d.r.Priority, v, math.MinInt32, math.MaxInt32)
 	case "stream":
 		return true, setBool(&d.o.Stream, v)
 	case "stream_options":
@@ -153,23 +164,49 @@ func (d *decoder) setModel(v jsonread.Value) error {
 }
 
 // setTopK takes 0 and -1 for off, as vLLM and llama.cpp write it.
-func setTopK(dst *int, v jsonread.Value) error {
-	if err := setInt(dst, v, -1, math.MaxInt32); err != nil {
-		return err
+func (d *decoder) setTopK(v jsonread.Value) error {
+	k := 0
+	if err := setInt(&k, v, -1, math.MaxInt32); err != nil {
+		return d.beyond(v, err)
 	}
-	*dst = max(0, *dst)
+	if d.r.Sampling.TopK = max(0, k); k > 0 {
+		d.use(infer.FeatureTopK, v)
+	}
 	return nil
 }
 
-func setSeed(dst **int64, v jsonread.Value) error {
+func (d *decoder) setSeed(v jsonread.Value) error {
 	if v.IsNull() {
 		return nil
 	}
 	n, err := v.Int(math.MinInt64, math.MaxInt64)
-	if err == nil {
-		*dst = &n
+	if err != nil {
+		return err
 	}
-	return err
+	d.r.Sampling.Seed = &n
+	d.use(infer.FeatureSeed, v)
+	return nil
+}
+
+// bound takes a limit of the answer's length. Other servers give a meaning to 0
+// and to -1; here they have none on chats.
+func (d *decoder) bound(dst *int, v jsonread.Value) error {
+	if v.IsNull() {
+		return nil
+	}
+	n, err := v.Int(1, maxTokens)
+	if err != nil {
+		if n, any := v.Int(math.MinInt32, math.MaxInt32); any == nil && n >= -1 {
+			if n > 0 {
+				*dst = int(n) // it is held against the budget as it is
+			}
+			return d.beyond(v, err)
+		}
+		return err
+	}
+	*dst = int(n)
+	d.use(infer.FeatureMaxTokens, v)
+	return nil
 }
 
 func (d *decoder) setStop(v jsonread.Value) error {
@@ -184,15 +221,21 @@ func (d *decoder) setStop(v jsonread.Value) error {
 		d.r.Sampling.Stop = append(d.r.Sampling.Stop, s)
 		return nil
 	}
+	var err error
 	switch v.Kind() {
 	case jsonread.Null:
 		return nil
 	case jsonread.String:
-		return check(v)
+		err = check(v)
 	case jsonread.Array:
-		return v.Items(maxStops, func(_ int, m jsonread.Value) error { return check(m) })
+		err = v.Items(maxStops, func(_ int, m jsonread.Value) error { return check(m) })
+	default:
+		return v.Wrong("a string or an array of strings")
 	}
-	return v.Wrong("a string or an array of strings")
+	if len(d.r.Sampling.Stop) > 0 {
+		d.use(infer.FeatureStop, v)
+	}
+	return err
 }
 
 // setBias reads token ids as member names and biases from -100 to 100.
@@ -203,17 +246,21 @@ func (d *decoder) setBias(v jsonread.Value) error {
 	bias := map[int32]float64{}
 	err := v.Members(func(key string, m jsonread.Value) error {
 		id, err := strconv.ParseInt(key, 10, 32)
-		if err != nil || id < 0 || key != strconv.FormatInt(id, 10) {
-			return v.Errorf("cannot use logit_bias: got the member %q, wanted token ids as names", jsonread.Shorten(key, 32))
+		if err != nil || id < 0 || key != strconv.FormatInt(id, 10) { // llama.cpp takes pieces of text too
+			return d.beyond(v, v.Errorf("cannot use logit_bias: got the member %q, wanted token ids as names", jsonread.Shorten(key, 32)))
 		}
 		if len(bias) == maxBias {
 			return v.Errorf("cannot use logit_bias: got more than %d members", maxBias)
 		}
-		bias[int32(id)], err = m.Float(-100, 100)
-		return err
+		if bias[int32(id)], err = m.Float(-100, 100); err != nil {
+			delete(bias, int32(id))
+			return d.beyond(m, err)
+		}
+		return nil
 	})
 	if len(bias) > 0 {
 		d.r.Sampling.LogitBias = bias
+		d.use(infer.FeatureLogitBias, v)
 	}
 	return err
 }
@@ -231,7 +278,7 @@ func (d *decoder) setStreamOptions(v jsonread.Value) error {
 		case "include_obfuscation":
 			return setBool(&d.o.Obfuscate, m)
 		}
-		return m.Unknown()
+		return d.unknown(m)
 	})
 }
 
@@ -247,6 +294,9 @@ func (d *decoder) finish() error {
 	if n := max(d.maxTokens, d.maxCompletion); n > 0 {
 		s.MaxTokens = n
 	}
+	if d.r.Wire != nil {
+		d.r.Stream = d.o.Stream
+	}
 	if s.MaxTokens > 0 && s.MinTokens > s.MaxTokens {
 		return infer.Invalid("min_tokens", "cannot use min_tokens: got %d, wanted at most max_tokens, which is %d", s.MinTokens, s.MaxTokens)
 	}
@@ -260,7 +310,11 @@ func (d *decoder) finish() error {
 		return infer.Invalid(d.formats[1], "cannot use both %s and %s: one answer has one constraint", d.formats[0], d.formats[1])
 	}
 	if n := wire.Choices(d.r); n > maxChoices {
-		return infer.Invalid("n", "cannot make %d choices in one request: wanted at most %d", n, maxChoices)
+		err := infer.Invalid("n", "cannot make %d choices in one request: wanted at most %d", n, maxChoices)
+		if d.strict {
+			return err
+		}
+		return d.note(infer.Use{Feature: infer.FeatureUnknown, Path: "n", Why: err.Message})
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ func DecodeEmbed(body []byte) (*infer.EmbedRequest, EmbedOptions, error) {
 	if err != nil {
 		return nil, o, err
 	}
-	r := &infer.EmbedRequest{}
+	r := &infer.EmbedRequest{Wire: &infer.Wire{Dialect: DialectEmbeddings, Body: body}}
 	seen := false
 	d := newDecoder(infer.Completion)
 	err = v.Members(func(key string, m jsonread.Value) (err error) {
@@ -35,6 +35,12 @@ func DecodeEmbed(body []byte) (*infer.EmbedRequest, EmbedOptions, error) {
 		case "input":
 			seen = true
 			r.Inputs, err = inputs(m)
+			if len(r.Inputs) > 1 {
+				d.use(infer.FeatureManyPrompts, m)
+			}
+			if len(r.Inputs) > 0 && r.Inputs[0].Tokens != nil {
+				d.use(infer.FeatureTokenPrompt, m)
+			}
 			return err
 		case "encoding_format":
 			if m.IsNull() {
@@ -44,9 +50,9 @@ func DecodeEmbed(body []byte) (*infer.EmbedRequest, EmbedOptions, error) {
 			o.Base64 = f == "base64"
 			return err
 		case "dimensions":
-			return setInt(&r.Dimensions, m, 1, 1<<20)
+			return d.int(infer.FeatureDimensions, &r.Dimensions, m, 1, 1<<20)
 		case "user":
-			_, err = side(key, m)
+			_, err = d.side(key, m)
 			return err
 		case "priority":
 			var p int // an embedding runs in one step; there is nothing to order
@@ -55,9 +61,9 @@ func DecodeEmbed(body []byte) (*infer.EmbedRequest, EmbedOptions, error) {
 			if m.IsNull() || key != "truncate_prompt_tokens" && (string(m.Raw()) == "true" || string(m.Raw()) == "2") {
 				return nil
 			}
-			return m.Unsupported("cannot use %s: it is not offered", key)
+			return d.lost(infer.FeatureUnknown, m, m.Unsupported("cannot use %s: it is not offered", key))
 		}
-		return m.Unknown()
+		return d.unknown(m)
 	})
 	switch {
 	case err != nil:
@@ -66,7 +72,7 @@ func DecodeEmbed(body []byte) (*infer.EmbedRequest, EmbedOptions, error) {
 	case !seen:
 		err = infer.Invalid("input", "cannot embed: got no input")
 	}
-	r.Model = d.r.Model
+	r.Model, r.Uses, r.Hints = d.r.Model, d.r.Uses, d.r.Hints
 	return r, o, err
 }
 

@@ -32,6 +32,10 @@ func (d *decoder) setFormat(key string, v jsonread.Value) (known bool, err error
 func (d *decoder) constrain(v jsonread.Value, f infer.Format) {
 	d.r.Format = f
 	d.formats = append(d.formats, v.Path())
+	d.use(map[infer.FormatKind]infer.Feature{
+		infer.FormatJSONObject: infer.FeatureJSONObject, infer.FormatJSONSchema: infer.FeatureJSONSchema, infer.FormatRegex: infer.FeatureRegex,
+		infer.FormatGrammar: infer.FeatureGrammar, infer.FormatChoice: infer.FeatureChoice,
+	}[f.Kind], v)
 }
 
 func (d *decoder) regexFormat(v jsonread.Value) error {
@@ -136,14 +140,14 @@ func (d *decoder) structuredOutputs(v jsonread.Value) error {
 			if err := setBool(&b, m); err != nil || !b {
 				return err
 			}
-			return m.Unsupported("cannot use %s: only false is offered", m.Path())
+			return d.lost(infer.FeatureUnknown, m, m.Unsupported("cannot use %s: only false is offered", m.Path()))
 		case "whitespace_pattern", "structural_tag", "backend":
 			if m.IsNull() {
 				return nil
 			}
-			return m.Unsupported("cannot use %s: it is not offered", m.Path())
+			return d.lost(infer.FeatureUnknown, m, m.Unsupported("cannot use %s: it is not offered", m.Path()))
 		}
-		return m.Unknown()
+		return d.unknown(m)
 	})
 }
 
@@ -162,7 +166,7 @@ func (d *decoder) responseFormat(v jsonread.Value) error {
 	}
 	kind, err := tv.Enum("text", "json_object", "json_schema", "regex", "grammar")
 	if err != nil {
-		return err
+		return d.beyond(tv, err)
 	}
 	own := map[string]string{"json_schema": "json_schema", "regex": "regex", "grammar": "grammar", "json_object": "schema"}[kind]
 	var arg *jsonread.Value
@@ -176,7 +180,7 @@ func (d *decoder) responseFormat(v jsonread.Value) error {
 			arg = &m
 		case m.IsNull() && (key == "json_schema" || key == "schema" || key == "regex" || key == "grammar"):
 		default:
-			return m.Unknown()
+			return d.unknown(m)
 		}
 		return nil
 	})
@@ -220,7 +224,7 @@ func (d *decoder) jsonSchema(v jsonread.Value) error {
 		case "strict":
 			return setBool(&f.Strict, m)
 		}
-		return m.Unknown()
+		return d.unknown(m)
 	})
 	switch {
 	case err != nil:

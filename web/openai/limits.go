@@ -23,4 +23,6 @@ const (
 	maxInputs     = 2048    // embedding inputs, OpenAI's bound
 	maxIDs        = 1 << 20 // token ids of one prompt
 	maxSalt       = 256     // bytes of cache_salt
+	maxLabel      = 4096    // bytes of a label or a hint
+	maxForeignN   = 1024    // choices of an answer that a provider of the same dialect may give
 )

@@ -1,12 +1,11 @@
 package openai
 
 import (
-	"encoding/base64"
 	"fmt"
-	"strings"
 
 	"hearth/engine/infer"
 	"hearth/web/jsonread"
+	"hearth/web/jsonwrite"
 )
 
 // messages reads a conversation.
@@ -39,10 +38,25 @@ func (d *decoder) message(v jsonread.Value) (infer.Message, error) {
 	}
 	role, err := rv.Enum("system", "developer", "user", "assistant", "tool", "function")
 	if err != nil {
-		return infer.Message{}, err
+		if rv.Kind() != jsonread.String {
+			return infer.Message{}, err
+		}
+		if err := d.beyond(rv, err); err != nil {
+			return infer.Message{}, err
+		}
+		role = "user" // what a provider of this dialect may know is read as a turn of some kind
 	}
 	t := turn{role: role, v: v, d: d}
 	t.m.Role = infer.Role(role)
+	switch {
+	case role == "developer":
+		d.use(infer.FeatureDeveloperRole, rv)
+	case role != "system":
+		d.spoken = true
+	}
+	if d.spoken && (role == "system" || role == "developer") {
+		d.use(infer.FeatureSystemMidway, rv)
+	}
 	if err := v.Members(t.member); err != nil {
 		return infer.Message{}, err
 	}
@@ -61,6 +75,7 @@ type turn struct {
 	content bool // content was there, and not null
 	call    *infer.ToolCall
 	refusal string
+	mark    string // cache breakpoint after the turn
 }
 
 func (t *turn) member(key string, v jsonread.Value) error {
@@ -71,9 +86,15 @@ func (t *turn) member(key string, v jsonread.Value) error {
 	case "content":
 		return t.setContent(v)
 	case "name":
-		return setString(&t.m.Name, v, maxToolName)
-	case "cache_control": // a hint that other services read
-		return nil
+		err := setString(&t.m.Name, v, maxToolName)
+		if t.m.Name != "" && t.role != "function" {
+			t.d.use(infer.FeatureMessageName, v)
+		}
+		return err
+	case "cache_control":
+		mark, err := t.d.cacheMark(v)
+		t.mark = mark
+		return err
 	case "tool_call_id":
 		if t.role != "tool" {
 			break
@@ -93,7 +114,11 @@ func (t *turn) member(key string, v jsonread.Value) error {
 		if !assistant {
 			break
 		}
-		return setString(&t.refusal, v, maxGrammar*64)
+		err := setString(&t.refusal, v, maxGrammar*64)
+		if t.refusal != "" {
+			t.d.use(infer.FeatureRefusalPart, v)
+		}
+		return err
 	case "reasoning_content", "reasoning":
 		if !assistant {
 			break
@@ -104,7 +129,11 @@ func (t *turn) member(key string, v jsonread.Value) error {
 		if t.m.Reasoning != "" {
 			return v.Errorf("cannot use both reasoning and reasoning_content of one message")
 		}
-		return setString(&t.m.Reasoning, v, 20<<20)
+		err := setString(&t.m.Reasoning, v, 20<<20)
+		if t.m.Reasoning != "" {
+			t.d.use(infer.FeatureThought, v)
+		}
+		return err
 	case "annotations", "provider_specific_fields", "index", "stop_reason":
 		// What answers carry and clients send back with the turn; no model
 		// is shown it.
@@ -119,42 +148,57 @@ func (t *turn) member(key string, v jsonread.Value) error {
 			return nil
 		}
 	}
-	return v.Unknown()
+	if assistant && key == "audio" {
+		return t.d.lost(infer.FeatureAudio, v, v.Unsupported("cannot use %s: no audio of earlier turns is kept here", v.Path()))
+	}
+	return t.d.unknown(v)
 }
 
 func (t *turn) setToolCalls(v jsonread.Value) error {
 	if v.IsNull() {
 		return nil
 	}
+	if v.Kind() == jsonread.Array && !v.Empty() {
+		t.d.use(infer.FeatureTools, v)
+	}
 	return v.Items(maxToolCalls, func(_ int, c jsonread.Value) error {
 		var call infer.ToolCall
-		var fn *jsonread.Value
+		var fn, custom *jsonread.Value
 		err := c.Members(func(key string, m jsonread.Value) (err error) {
 			switch key {
 			case "id":
 				return setString(&call.ID, m, maxSalt)
 			case "type":
 				if !m.IsNull() {
-					_, err = m.Enum("function")
+					if _, err = m.Enum("function", "custom"); err != nil {
+						return t.d.beyond(m, err)
+					}
 				}
 				return err
 			case "function":
 				fn = &m
 				return nil
+			case "custom":
+				custom = &m
+				return nil
 			case "index": // left over from the pieces of a stream
 				return nil
 			}
-			return m.Unknown()
+			return t.d.unknown(m)
 		})
 		switch {
 		case err != nil:
 			return err
-		case fn == nil:
+		case fn == nil && custom == nil:
 			return c.Errorf("cannot use %s: got no function", c.Path())
 		case call.ID == "":
 			return c.Errorf("cannot use %s: got no id", c.Path())
+		case fn == nil:
+			err = t.d.readCustomCall(*custom, &call)
+		default:
+			err = t.d.readCall(*fn, &call)
 		}
-		if err := readCall(*fn, &call); err != nil {
+		if err != nil {
 			return err
 		}
 		t.m.ToolCalls = append(t.m.ToolCalls, call)
@@ -162,8 +206,31 @@ func (t *turn) setToolCalls(v jsonread.Value) error {
 	})
 }
 
+// readCustomCall reads {"name", "input"} of a tool that takes free text; its
+// arguments are an object with that one string.
+func (d *decoder) readCustomCall(v jsonread.Value, call *infer.ToolCall) error {
+	input := ""
+	err := v.Members(func(key string, m jsonread.Value) (err error) {
+		switch key {
+		case "name":
+			call.Name, err = m.Str()
+			return err
+		case "input":
+			input, err = m.Str()
+			return err
+		}
+		return d.unknown(m)
+	})
+	if err == nil && call.Name == "" {
+		err = v.Errorf("cannot use %s: got no name", v.Path())
+	}
+	call.Arguments = string(append(jsonwrite.String([]byte(`{"input":`), input), '}'))
+	d.use(infer.FeatureToolCustom, v)
+	return err
+}
+
 // readCall reads {"name", "arguments"}.
-func readCall(v jsonread.Value, call *infer.ToolCall) error {
+func (d *decoder) readCall(v jsonread.Value, call *infer.ToolCall) error {
 	err := v.Members(func(key string, m jsonread.Value) (err error) {
 		switch key {
 		case "name":
@@ -176,7 +243,7 @@ func readCall(v jsonread.Value, call *infer.ToolCall) error {
 			call.Arguments, err = m.Str()
 			return err
 		}
-		return m.Unknown()
+		return d.unknown(m)
 	})
 	if err == nil && call.Name == "" {
 		err = v.Errorf("cannot use %s: got no name", v.Path())
@@ -194,7 +261,8 @@ func (t *turn) setFunctionCall(v jsonread.Value) error {
 		return nil
 	}
 	t.call = &infer.ToolCall{ID: fmt.Sprintf("call_%d", len(t.d.r.Messages))}
-	return readCall(v, t.call)
+	t.d.use(infer.FeatureTools, v)
+	return t.d.readCall(v, t.call)
 }
 
 // finish holds the turn against the rules of its role.
@@ -208,6 +276,9 @@ func (t *turn) finish() error {
 	if t.refusal != "" {
 		t.m.Content = append(t.m.Content, infer.Part{Type: "text", Text: t.refusal})
 		t.content = true
+	}
+	if n := len(t.m.Content); t.mark != "" && n > 0 {
+		t.m.Content[n-1].Cache = t.mark
 	}
 	switch t.role {
 	case "tool":
@@ -262,173 +333,11 @@ func (t *turn) setContent(v jsonread.Value) error {
 		t.content = true
 		return v.Items(maxParts, func(_ int, p jsonread.Value) error {
 			part, err := t.part(p)
-			if err == nil {
+			if err == nil && part.Type != "" {
 				t.m.Content = append(t.m.Content, part)
 			}
 			return err
 		})
 	}
 	return v.Wrong("a string or an array of parts")
-}
-
-func (t *turn) part(v jsonread.Value) (infer.Part, error) {
-	tv, ok := v.Get("type")
-	if !ok {
-		if v.Kind() != jsonread.Object {
-			return infer.Part{}, v.Wrong("a part, which is an object")
-		}
-		return infer.Part{}, v.Errorf("cannot use %s: got no type", v.Path())
-	}
-	var kinds []string
-	switch t.role {
-	case "user":
-		kinds = []string{"text", "image_url", "input_audio", "file"}
-	case "assistant":
-		kinds = []string{"text", "refusal"}
-	default:
-		kinds = []string{"text"}
-	}
-	kind, err := tv.Enum(kinds...)
-	if err != nil {
-		return infer.Part{}, err
-	}
-	var arg *jsonread.Value
-	err = v.Members(func(key string, m jsonread.Value) error {
-		switch key {
-		case "type", "cache_control":
-		case kind:
-			arg = &m
-		case "annotations", "prompt_cache_breakpoint":
-			if !m.IsNull() && (m.Kind() != jsonread.Array || !m.Empty()) {
-				return m.Unknown()
-			}
-		default:
-			return m.Unknown()
-		}
-		return nil
-	})
-	if err == nil && arg == nil {
-		err = v.Errorf("cannot use %s: got no %s", v.Path(), kind)
-	}
-	if err != nil {
-		return infer.Part{}, err
-	}
-	switch kind {
-	case "image_url":
-		return imagePart(*arg)
-	case "input_audio":
-		return audioPart(*arg)
-	case "file":
-		return filePart(*arg)
-	}
-	s, err := arg.Str()
-	return infer.Part{Type: "text", Text: s}, err
-}
-
-func imagePart(v jsonread.Value) (infer.Part, error) {
-	p := infer.Part{Type: "image"}
-	var url *jsonread.Value
-	err := v.Members(func(key string, m jsonread.Value) error {
-		switch key {
-		case "url":
-			url = &m
-			return nil
-		case "detail":
-			if m.IsNull() {
-				return nil
-			}
-			d, err := m.Enum("auto", "low", "high", "original")
-			if err == nil && d != "auto" {
-				return m.Unsupported("cannot use %s: only auto is offered", m.Path())
-			}
-			return err
-		}
-		return m.Unknown()
-	})
-	if err == nil && url == nil {
-		err = v.Errorf("cannot use %s: got no url", v.Path())
-	}
-	if err != nil {
-		return p, err
-	}
-	s, err := url.Str()
-	if err != nil {
-		return p, err
-	}
-	if strings.HasPrefix(s, "https://") || strings.HasPrefix(s, "http://") {
-		p.URL = s
-		return p, nil
-	}
-	p.MIME, p.Data, err = dataURL(*url, s)
-	return p, err
-}
-
-func audioPart(v jsonread.Value) (infer.Part, error) {
-	p := infer.Part{Type: "audio"}
-	err := v.Members(func(key string, m jsonread.Value) (err error) {
-		switch key {
-		case "data":
-			var s string
-			if s, err = m.Str(); err == nil {
-				p.Data, err = decodeBase64(m, s)
-			}
-			return err
-		case "format":
-			var f string
-			f, err = m.Enum("wav", "mp3")
-			p.MIME = "audio/" + f
-			return err
-		}
-		return m.Unknown()
-	})
-	if err == nil && (p.Data == nil || p.MIME == "") {
-		err = v.Errorf("cannot use %s: wanted data and format", v.Path())
-	}
-	return p, err
-}
-
-func filePart(v jsonread.Value) (infer.Part, error) {
-	p := infer.Part{Type: "file"}
-	err := v.Members(func(key string, m jsonread.Value) error {
-		switch key {
-		case "file_data":
-			s, err := m.Str()
-			if err == nil {
-				p.MIME, p.Data, err = dataURL(m, s)
-			}
-			return err
-		case "filename":
-			return setString(&p.Text, m, maxSalt)
-		case "file_id":
-			if m.IsNull() {
-				return nil
-			}
-			return m.Unsupported("cannot use %s: no files are stored here, wanted file_data", m.Path())
-		}
-		return m.Unknown()
-	})
-	if err == nil && p.Data == nil {
-		err = v.Errorf("cannot use %s: got no file_data", v.Path())
-	}
-	return p, err
-}
-
-// dataURL reads data:MIME;base64,DATA (RFC 2397).
-func dataURL(v jsonread.Value, s string) (mime string, data []byte, err error) {
-	head, body, ok := strings.Cut(s, ",")
-	mime, isData := strings.CutPrefix(head, "data:")
-	mime, isBase64 := strings.CutSuffix(mime, ";base64")
-	if !ok || !isData || !isBase64 || mime == "" || len(mime) > 128 {
-		return "", nil, v.Wrong("an https: URL or a data: URL in base64")
-	}
-	data, err = decodeBase64(v, body)
-	return mime, data, err
-}
-
-func decodeBase64(v jsonread.Value, s string) ([]byte, error) {
-	data, err := base64.StdEncoding.DecodeString(s)
-	if err != nil || len(data) == 0 {
-		return nil, v.Errorf("cannot use %s: its base64 is broken or empty", v.Path())
-	}
-	return data, nil
 }

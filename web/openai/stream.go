@@ -32,6 +32,15 @@ type pending struct {
 	off      offsets
 	begun    bool // the role has been sent
 	finished bool
+	refused  bool // words of refusal have been sent
+	texts    []textCall
+}
+
+// textCall is a call of a tool that takes free text. Its arguments arrive as JSON
+// and are sent as the text in them, when they are whole.
+type textCall struct {
+	index int
+	args  []byte
 }
 
 func newStream(r *infer.Request, o wire.Options, prefix, object string) *stream {
@@ -166,6 +175,8 @@ func (s *chatStream) Event(dst []byte, ev infer.Event) ([]byte, error) {
 		return dst, nil
 	case infer.EventUsage:
 		return s.usageChunk(dst), nil
+	case infer.EventFrame:
+		return dst, nil
 	}
 	w := &s.waiting[ev.Choice]
 	if !w.begun {
@@ -178,6 +189,11 @@ func (s *chatStream) Event(dst []byte, ev infer.Event) ([]byte, error) {
 			return dst, nil
 		}
 		dst = s.delta(dst, ev.Choice)
+		if ev.Refusal {
+			w.refused = true
+			dst = jsonwrite.String(append(dst, `"refusal":`...), ev.Text)
+			break
+		}
 		dst = jsonwrite.String(append(dst, `"content":`...), ev.Text)
 	case infer.EventReasoning:
 		if s.o.HideReasoning {
@@ -193,8 +209,22 @@ func (s *chatStream) Event(dst []byte, ev infer.Event) ([]byte, error) {
 		if ev.Tool.ID == "" && ev.Tool.Arguments == "" {
 			return dst, nil
 		}
+		if s.text(w, ev.Tool) {
+			if ev.Tool.ID == "" {
+				return dst, nil
+			}
+			dst = appendTextHead(s.delta(dst, ev.Choice), ev.Tool)
+			break
+		}
 		dst = s.tool(s.delta(dst, ev.Choice), ev.Tool)
 	case infer.EventFinish:
+		for _, c := range w.texts {
+			at := len(dst)
+			dst = jsonwrite.Int(append(s.delta(dst, ev.Choice), `"tool_calls":[{"index":`...), int64(c.index))
+			dst = jsonwrite.String(append(dst, `,"custom":{"input":`...), textInput(string(c.args)))
+			dst = s.close(append(dst, "}}]"...), at, w, nil)
+		}
+		from = len(dst)
 		dst = s.delta(dst, ev.Choice)
 		return s.close(dst, from, w, &ev), nil
 	default:
@@ -250,6 +280,31 @@ func (s *chatStream) tool(dst []byte, t *infer.ToolDelta) []byte {
 	return append(dst, "}}]"...)
 }
 
+// text keeps a piece of a call whose tool takes free text; false for any other.
+func (s *chatStream) text(w *pending, t *infer.ToolDelta) bool {
+	if t.ID != "" {
+		if s.o.LegacyFunctions || !takesText(s.r, t.Name) {
+			return false
+		}
+		w.texts = append(w.texts, textCall{t.Index, []byte(t.Arguments)})
+		return true
+	}
+	for i := range w.texts {
+		if w.texts[i].index == t.Index {
+			w.texts[i].args = append(w.texts[i].args, t.Arguments...)
+			return true
+		}
+	}
+	return false
+}
+
+func appendTextHead(dst []byte, t *infer.ToolDelta) []byte {
+	dst = jsonwrite.Int(append(dst, `"tool_calls":[{"index":`...), int64(t.Index))
+	dst = jsonwrite.String(append(dst, `,"id":`...), t.ID)
+	dst = jsonwrite.String(append(dst, `,"type":"custom","custom":{"name":`...), t.Name)
+	return append(dst, `,"input":""}}]`...)
+}
+
 // close ends the delta and the chunk; fin is the finish event, if it is one.
 func (s *chatStream) close(dst []byte, from int, w *pending, fin *infer.Event) []byte {
 	dst = append(dst, `},"logprobs":`...)
@@ -262,7 +317,7 @@ func (s *chatStream) close(dst []byte, from int, w *pending, fin *infer.Event) [
 	if fin == nil {
 		dst = append(dst, `,"finish_reason":null`...)
 	} else {
-		dst = appendFinish(dst, fin.Finish, fin.Stop, s.o.LegacyFunctions)
+		dst = appendFinish(dst, fin.Finish, fin.Stop, s.o.LegacyFunctions, w.refused)
 	}
 	return s.end(append(s.takeIDs(dst, w), '}'), from)
 }
@@ -282,7 +337,9 @@ func (s *completionStream) Event(dst []byte, ev infer.Event) ([]byte, error) {
 	w := &s.waiting[ev.Choice]
 	from := len(dst)
 	switch ev.Kind {
-	case infer.EventStart:
+	case infer.EventStart, infer.EventFrame:
+		return dst, nil
+	case infer.EventReasoning: // this route has no place for it
 		return dst, nil
 	case infer.EventUsage:
 		return s.usageChunk(dst), nil
@@ -307,7 +364,7 @@ func (s *completionStream) Event(dst []byte, ev infer.Event) ([]byte, error) {
 		dst = append(dst, "null"...)
 	}
 	if ev.Kind == infer.EventFinish {
-		dst = appendFinish(dst, ev.Finish, ev.Stop, false)
+		dst = appendFinish(dst, ev.Finish, ev.Stop, false, false)
 	} else {
 		dst = append(dst, `,"finish_reason":null`...)
 	}

@@ -24,6 +24,7 @@ func DecodeTokenize(body []byte) (*infer.TokenizeRequest, TokenizeOptions, error
 		return nil, o, err
 	}
 	d := newDecoder(infer.Chat)
+	d.strict = true
 	t := &infer.TokenizeRequest{}
 	special := -1 // not given
 	var prompt, chat *jsonread.Value

@@ -22,5 +22,8 @@ func appendUsage(dst []byte, u infer.Usage) []byte {
 	}
 	dst = append(dst, `},"completion_tokens_details":{"reasoning_tokens":`...)
 	dst = jsonwrite.Int(dst, int64(u.ReasoningTokens))
+	if u.Estimated { // ours: the provider gave no count
+		return append(dst, `},"estimated":true}`...)
+	}
 	return append(dst, "}}"...)
 }
