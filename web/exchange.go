@@ -208,6 +208,10 @@ func (x *exchange) fail(err error) {
 		panic(http.ErrAbortHandler)
 	}
 	x.retryHeaders(e)
+	x.lossHeader(e.Losses)
+	if x.grant != nil {
+		x.routeHeaders()
+	}
 	status, body := x.route.encodeError(e, x.id)
 	h := x.w.Header()
 	h.Set("Content-Type", "application/json")

@@ -8,10 +8,8 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
-	"time"
 
 	"hearth/engine/infer"
-	"hearth/web/sse"
 	"hearth/web/wire"
 )
 
@@ -52,6 +50,12 @@ func (x *exchange) caller() (Caller, *infer.Error) {
 		c.Retry = n
 	}
 	var e *infer.Error
+	if c.Timeout, e = timeoutHeader(x.r.Header); e != nil {
+		return c, e
+	}
+	if c.Idempotency, e = idempotencyKey(x.r.Header); e != nil {
+		return c, e
+	}
 	if c.Credential, e = credential(x.r.Header); e != nil {
 		return c, e
 	}
@@ -66,17 +70,46 @@ func (x *exchange) caller() (Caller, *infer.Error) {
 	return c, nil
 }
 
+// detacher is a dialect some of whose requests go on without their caller. If
+// detach returns true it has answered.
+type detacher interface {
+	detach(r *infer.Request, o wire.Options) bool
+}
+
+// watcher is a stream encoder that looks at what a provider of its dialect has
+// sent before it is passed on; wholeWatcher is a dialect that does so with whole
+// answers.
+type (
+	watcher      interface{ Watch(ev *infer.Event) }
+	wholeWatcher interface {
+		watchWhole(o wire.Options, body []byte)
+	}
+)
+
 // generate serves one generating route.
 func (x *exchange) generate(d wire.Dialect) {
 	if !x.admit() {
 		return
 	}
-	r, o, err := x.decode(d)
+	// The body lives as long as the request: a provider of the same dialect is
+	// sent it as it came.
+	body, done, err := x.body()
+	defer done()
 	if err != nil {
 		x.fail(err)
 		return
 	}
+	r, o, err := d.DecodeRequest(x.r, body)
+	if err != nil {
+		x.fail(err)
+		return
+	}
+	if err := x.claim(body); err != nil {
+		x.fail(err)
+		return
+	}
 	r.ID, r.Tenant = x.id, x.grant.Tenant
+	r.Stream = o.Stream
 	o.Created = x.s.opt.Now()
 	if r.Sampling.ReturnTokenIDs {
 		if o.PromptTokens, err = x.promptTokens(r); err != nil {
@@ -84,20 +117,14 @@ func (x *exchange) generate(d wire.Dialect) {
 			return
 		}
 	}
+	if t, ok := d.(detacher); ok && t.detach(r, o) {
+		return
+	}
 	if o.Stream {
 		x.streamed(d, r, o)
 		return
 	}
 	x.whole(d, r, o)
-}
-
-func (x *exchange) decode(d wire.Dialect) (*infer.Request, wire.Options, error) {
-	body, done, err := x.body()
-	defer done()
-	if err != nil {
-		return nil, wire.Options{}, err
-	}
-	return d.DecodeRequest(x.r, body)
 }
 
 // promptTokens are the ids that the engine will make of each prompt.
@@ -120,7 +147,8 @@ func (x *exchange) promptTokens(r *infer.Request) ([][]int32, error) {
 	return out, nil
 }
 
-// whole collects the events and answers at once.
+// whole collects the events and answers at once. A provider that speaks the
+// caller's dialect has its body passed on as it is.
 func (x *exchange) whole(d wire.Dialect, r *infer.Request, o wire.Options) {
 	c := wire.NewCollector(r)
 	for ev, err := range x.s.opt.Service.Call(x.r.Context(), x.grant, r) {
@@ -138,24 +166,20 @@ func (x *exchange) whole(d wire.Dialect, r *infer.Request, o wire.Options) {
 		return
 	}
 	var buf bytes.Buffer
-	if err := d.EncodeResponse(&buf, r, o, a); err != nil {
+	if a.Frame != nil {
+		buf.Write(a.Frame.Data)
+		if w, ok := d.(wholeWatcher); ok {
+			w.watchWhole(o, a.Frame.Data)
+		}
+	} else if err := d.EncodeResponse(&buf, r, o, a); err != nil {
 		x.fail(err)
 		return
 	}
 	x.answerHeaders(a.Model)
+	if a.Usage.Estimated {
+		x.w.Header().Set("X-Hearth-Usage", "estimated")
+	}
 	x.json(http.StatusOK, buf.Bytes())
-}
-
-// answerHeaders sets what is known once the answer begins.
-func (x *exchange) answerHeaders(m infer.Served) {
-	x.limitHeaders(x.grant.Limits)
-	contract := x.grant.Contract
-	if contract == "" {
-		contract = m.Fingerprint
-	}
-	if contract != "" {
-		x.w.Header().Set("X-Hearth-Contract", contract)
-	}
 }
 
 // item is one step of a generation on its way to the writer.
@@ -193,95 +217,4 @@ func (x *exchange) pump(ctx context.Context, seq iter.Seq2[infer.Event, error]) 
 		}
 	}()
 	return ch
-}
-
-// streamed sends events as they come. The head is sent with the first event;
-// until then an error has a status of its own. Only where the first event lets
-// wait longer than a heartbeat does the stream begin without it, and errors are
-// told inside the stream from there on.
-func (x *exchange) streamed(d wire.Dialect, r *infer.Request, o wire.Options) {
-	ctx, cancel := context.WithCancel(x.r.Context())
-	out := sse.NewWriter(x.w, x.s.lim.WriteTime)
-	enc := d.NewStream(r, o)
-	framed, _ := enc.(wire.Framed)
-	if framed != nil {
-		out.SetContentType(framed.ContentType())
-	}
-	x.grant.Stream = true
-	ch := x.pump(ctx, x.s.opt.Service.Call(ctx, x.grant, r))
-	// The grant is given back by finish, so the call must be over before.
-	defer func() {
-		cancel()
-		for range ch {
-		}
-	}()
-	x.stream = true
-	beat := time.NewTimer(x.s.lim.Heartbeat)
-	defer beat.Stop()
-	var buf []byte
-	complete := false
-	for {
-		var it item
-		var ok bool
-		select {
-		case it, ok = <-ch:
-		case <-beat.C:
-			if framed == nil && heartbeat(out, enc) != nil {
-				return
-			}
-			beat.Reset(x.s.lim.Heartbeat)
-			continue
-		case <-ctx.Done():
-			return
-		}
-		switch {
-		case !ok && complete:
-			_ = out.Send(enc.End(buf[:0]))
-			return
-		case !ok:
-			it.err = fmt.Errorf("BUG: a stream without usage")
-		case it.err == nil:
-			buf, it.err = enc.Event(buf[:0], it.ev)
-		}
-		if it.err != nil {
-			x.failStream(out, enc, it.err)
-			return
-		}
-		complete = complete || it.ev.Kind == infer.EventUsage
-		if it.ev.Kind == infer.EventStart && !out.Started() {
-			m := infer.Served{}
-			if it.ev.Model != nil {
-				m = *it.ev.Model
-			}
-			x.answerHeaders(m)
-		}
-		if len(buf) == 0 && out.Started() {
-			continue
-		}
-		if out.Send(buf) != nil {
-			return
-		}
-		beat.Reset(x.s.lim.Heartbeat)
-	}
-}
-
-// heartbeat keeps a silent SSE stream alive, in the dialect's own way if it has
-// one.
-func heartbeat(out *sse.Writer, enc wire.StreamEncoder) error {
-	if p, ok := enc.(wire.Pinger); ok {
-		return out.Send(p.Ping(nil))
-	}
-	return out.Ping()
-}
-
-// failStream tells an error: by status while nothing was sent, else by a frame
-// that nothing follows, not even an end mark.
-func (x *exchange) failStream(out *sse.Writer, enc wire.StreamEncoder, err error) {
-	if !out.Started() {
-		x.fail(err)
-		return
-	}
-	e := infer.AsError(err)
-	x.note(e)
-	_ = out.Send(enc.Error(nil, e))
 }

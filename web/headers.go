@@ -1,6 +1,7 @@
 package web
 
 import (
+	"fmt"
 	"math"
 	"net"
 	"net/http"
@@ -46,6 +47,94 @@ func mayRetry(e *infer.Error) bool {
 		return e.RetryAfter > 0 // what is in the way will end
 	}
 	return false
+}
+
+// maxTimeout is the longest time that a caller can ask to wait.
+const maxTimeout = 24 * time.Hour
+
+// timeoutHeader reads how long the caller will wait.
+func timeoutHeader(h http.Header) (time.Duration, *infer.Error) {
+	v := h.Get("X-Hearth-Timeout-Ms")
+	if v == "" {
+		return 0, nil
+	}
+	ms, err := strconv.ParseInt(v, 10, 64)
+	if err != nil || ms < 1 || ms > maxTimeout.Milliseconds() {
+		return 0, infer.Errorf(infer.CodeInvalid, "cannot use x-hearth-timeout-ms: wanted a whole number from 1 to %d", maxTimeout.Milliseconds())
+	}
+	return time.Duration(ms) * time.Millisecond, nil
+}
+
+// answerHeaders sets what is known once the answer begins.
+func (x *exchange) answerHeaders(m infer.Served) {
+	g, h := x.grant, x.w.Header()
+	x.limitHeaders(g.Limits)
+	contract := g.Contract
+	if contract == "" {
+		contract = m.Fingerprint
+	}
+	if contract != "" {
+		h.Set("X-Hearth-Contract", contract)
+	}
+	x.routeHeaders()
+	x.lossHeader(g.Losses)
+}
+
+// routeHeaders tell what serves the request, as the operator has named it.
+func (x *exchange) routeHeaders() {
+	h := x.w.Header()
+	if x.grant.Route != "" {
+		h.Set("X-Hearth-Route", headerText(x.grant.Route))
+	}
+	if x.grant.Upstream != "" {
+		h.Set("X-Hearth-Upstream", headerText(x.grant.Upstream))
+	}
+}
+
+// maxLossHeader bounds x-hearth-loss in bytes. The ledger has all losses.
+const maxLossHeader = 2048
+
+// lossHeader tells the fields that do not reach the target as they were meant:
+// x-hearth-loss: messages[1].name=dropped, thinking=emulated.
+func (x *exchange) lossHeader(losses []infer.Loss) {
+	if len(losses) == 0 {
+		return
+	}
+	var b strings.Builder
+	for i, l := range losses {
+		entry := headerText(l.Path) + "=" + string(l.Class)
+		if b.Len()+len(entry) > maxLossHeader {
+			fmt.Fprintf(&b, ", +%d", len(losses)-i)
+			break
+		}
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(entry)
+	}
+	x.w.Header().Set("X-Hearth-Loss", b.String())
+}
+
+// headerText makes a name fit for a list in a header: what is not a visible
+// ASCII character, and what separates entries, is percent-encoded.
+func headerText(s string) string {
+	const hex = "0123456789ABCDEF"
+	clean := true
+	for i := 0; i < len(s) && clean; i++ {
+		clean = s[i] > ' ' && s[i] < 0x7f && s[i] != ',' && s[i] != '=' && s[i] != '%'
+	}
+	if clean {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if c := s[i]; c > ' ' && c < 0x7f && c != ',' && c != '=' && c != '%' {
+			b.WriteByte(c)
+		} else {
+			b.Write([]byte{'%', hex[c>>4], hex[c&15]})
+		}
+	}
+	return b.String()
 }
 
 // limitHeaders tells the state of the limits in OpenAI's names.

@@ -44,6 +44,9 @@ func (c *Collector) Add(ev infer.Event) error {
 	if c.done {
 		return bug("an event after the usage")
 	}
+	if c.a.Model.Native && ev.Frame != nil {
+		c.a.Frame = ev.Frame
+	}
 	ch := &c.a.Choices[ev.Choice]
 	ch.Logprobs = append(ch.Logprobs, ev.Logprobs...)
 	ch.TokenIDs = append(ch.TokenIDs, ev.TokenIDs...)
@@ -73,6 +76,7 @@ func (c *Collector) Add(ev infer.Event) error {
 			return bug("a usage event without usage")
 		}
 		c.a.Usage, c.done = *ev.Usage, true
+	case infer.EventFrame:
 	default:
 		return bug("an event of unknown kind %d", ev.Kind)
 	}

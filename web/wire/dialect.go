@@ -100,6 +100,9 @@ type Answer struct {
 	Model   infer.Served
 	Choices []Choice
 	Usage   infer.Usage
+	// Frame is the whole body as a provider of the caller's dialect sent it, to
+	// be passed on in place of the rest.
+	Frame *infer.Frame
 }
 
 // Choice is one finished choice.
