@@ -99,6 +99,9 @@ func refuse(losses []infer.Loss, local bool) error {
 		default:
 			e = infer.Unsupported(l.Path, "%s has no counterpart at what serves this model and would be lost", l.Path)
 		}
+		if local && l.Why != "" {
+			e.Message = l.Why // the decoder knows better words
+		}
 		e.NoRetry, e.Losses = true, losses
 		return e
 	}
