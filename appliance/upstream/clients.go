@@ -5,6 +5,7 @@ import (
 
 	"hearth/engine/infer"
 	"hearth/web/anthropic"
+	"hearth/web/bedrock"
 	"hearth/web/openai"
 	"hearth/web/wire"
 )
@@ -21,6 +22,8 @@ func newClient(dialect, kind string) wire.Client {
 		return openai.NewEmbeddingsClient(kind)
 	case dialectAnthropic:
 		return anthropic.Client{}
+	case dialectConverse:
+		return bedrock.Client{}
 	}
 	return nil
 }

@@ -25,8 +25,7 @@ const (
 )
 
 // next returns the event's type, or for an exception the exception's, and the
-// payload. For an error message the name is the error's code, and the payload
-// empty.
+// payload. The name of an error message, which has no payload, is "error".
 func (s *eventStream) next() (string, []byte, error) {
 	var head [esPrelude]byte
 	if _, err := io.ReadFull(s.r, head[:]); err != nil {
@@ -70,7 +69,7 @@ func (s *eventStream) next() (string, []byte, error) {
 // esName reads the headers: what the message is called.
 func esName(b []byte) (string, error) {
 	bad := &frameError{"the headers of a message cannot be read"}
-	var kind, event, exception, code string
+	var kind, event, exception string
 	for n := 0; len(b) > 0; n++ {
 		nameLen := int(b[0])
 		if n == esMaxCount || nameLen == 0 || len(b) < 2+nameLen {
@@ -111,8 +110,6 @@ func esName(b []byte) (string, error) {
 				event = value
 			case ":exception-type":
 				exception = value
-			case ":error-code":
-				code = value
 			}
 		}
 		b = b[size:]
@@ -121,7 +118,7 @@ func esName(b []byte) (string, error) {
 	case "exception":
 		return exception, nil
 	case "error":
-		return code, nil
+		return "error", nil
 	}
 	return event, nil
 }

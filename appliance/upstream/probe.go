@@ -66,6 +66,9 @@ func (u *Upstream) ask(limit time.Duration) {
 	first := !p.asked
 	p.asked, p.reason, p.at = true, reason, u.o.Now()
 	p.mu.Unlock()
+	if u.o.OnProbe != nil {
+		u.o.OnProbe(u.c.Name, reason == "")
+	}
 	switch {
 	case reason != "" && (was == "" || first):
 		u.log.Warn("an upstream fails its probe", "upstream", u.c.Name, "reason", reason)

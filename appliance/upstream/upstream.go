@@ -32,6 +32,8 @@ type Options struct {
 	// answer, from another goroutine, at the latest DrainTimeout after the caller
 	// left.
 	OnDrained func(Drained)
+	// OnProbe is told what each probe found, from the prober's goroutine.
+	OnProbe func(upstream string, ok bool)
 	// MaxAnswer bounds a whole answer in bytes, decompressed; default 64 MiB.
 	MaxAnswer int64
 	// Getenv and Now are os.Getenv and time.Now unless a test says otherwise.
