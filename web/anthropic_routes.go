@@ -2,7 +2,9 @@ package web
 
 import (
 	"net/http"
+	"strconv"
 	"strings"
+	"time"
 
 	"hearth/engine/infer"
 	"hearth/web/anthropic"
@@ -64,4 +66,12 @@ func (x *exchange) countTokens() {
 	}
 	x.answerHeaders(infer.Served{})
 	x.json(http.StatusOK, anthropic.EncodeCount(n.PromptTokens))
+}
+
+// anthropicLimits tells the state of a limit in Anthropic's names, whose reset
+// is a time (API reference, "Rate limits").
+func anthropicLimits(h http.Header, l LimitState, now time.Time) {
+	h.Set("Anthropic-Ratelimit-"+l.Kind+"-Limit", strconv.Itoa(l.Limit))
+	h.Set("Anthropic-Ratelimit-"+l.Kind+"-Remaining", strconv.Itoa(max(0, l.Remaining)))
+	h.Set("Anthropic-Ratelimit-"+l.Kind+"-Reset", now.Add(max(0, l.Reset)).UTC().Truncate(time.Second).Format(time.RFC3339))
 }

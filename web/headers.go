@@ -137,7 +137,8 @@ func headerText(s string) string {
 	return b.String()
 }
 
-// limitHeaders tells the state of the limits in OpenAI's names.
+// limitHeaders tells the state of the limits in OpenAI's names, and in
+// Anthropic's to its clients.
 func (x *exchange) limitHeaders(limits []LimitState) {
 	h := x.w.Header()
 	for _, l := range limits {
@@ -147,6 +148,9 @@ func (x *exchange) limitHeaders(limits []LimitState) {
 		h.Set("X-Ratelimit-Limit-"+l.Kind, strconv.Itoa(l.Limit))
 		h.Set("X-Ratelimit-Remaining-"+l.Kind, strconv.Itoa(max(0, l.Remaining)))
 		h.Set("X-Ratelimit-Reset-"+l.Kind, resetText(l.Reset))
+		if x.route.dialect == "anthropic" {
+			anthropicLimits(h, l, x.s.opt.Now())
+		}
 	}
 }
 

@@ -28,10 +28,6 @@ const version = "2023-06-01"
 // the target says; the API demands a bound.
 const defaultMaxTokens = 4096
 
-// ProfileBudget is the target profile of models before adaptive thinking: an
-// effort becomes a budget of tokens.
-const ProfileBudget = "budget"
-
 // Dialect implements wire.Client.
 func (Client) Dialect() string { return Name }
 

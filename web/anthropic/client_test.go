@@ -100,13 +100,13 @@ func TestEncodeRequest(t *testing.T) {
 		}, wire.Target{}, `{"model":"up","max_tokens":4096,"messages":[{"role":"user","content":[{"type":"image","source":{"type":"url","url":"https://x/y.png"}},
 			{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"JVBERg=="},"title":"a.pdf","cache_control":{"type":"ephemeral"}},
 			{"type":"document","source":{"type":"text","media_type":"text/plain","data":"abc"}},{"type":"text","text":"Hi"}]}]}`},
-		"effort":         {func(r *infer.Request) { r.Thinking.Effort = "minimal" }, wire.Target{}, `{"model":"up","max_tokens":4096,` + hi + `,"thinking":{"type":"adaptive"},"output_config":{"effort":"low"}}`},
-		"no effort":      {func(r *infer.Request) { r.Thinking.Effort = "none" }, wire.Target{}, `{"model":"up","max_tokens":4096,` + hi + `,"thinking":{"type":"disabled"}}`},
-		"summary":        {func(r *infer.Request) { r.Thinking.Effort, r.Thinking.Summary = "high", "auto" }, wire.Target{}, `{"model":"up","max_tokens":4096,` + hi + `,"thinking":{"type":"adaptive","display":"summarized"},"output_config":{"effort":"high"}}`},
-		"budget":         {func(r *infer.Request) { r.Thinking.Budget = 9000 }, wire.Target{}, `{"model":"up","max_tokens":4096,` + hi + `,"thinking":{"type":"enabled","budget_tokens":4095}}`},
-		"small budget":   {func(r *infer.Request) { r.Thinking.Budget, r.Sampling.MaxTokens = 9000, 100 }, wire.Target{}, `{"model":"up","max_tokens":100,` + hi + `}`},
-		"budget profile": {func(r *infer.Request) { r.Thinking.Effort, r.Sampling.MaxTokens = "medium", 20000 }, wire.Target{Profile: ProfileBudget}, `{"model":"up","max_tokens":20000,` + hi + `,"thinking":{"type":"enabled","budget_tokens":8192}}`},
-		"switch":         {func(r *infer.Request) { r.Thinking.Switch = "off" }, wire.Target{}, `{"model":"up","max_tokens":4096,` + hi + `,"thinking":{"type":"disabled"}}`},
+		"effort":       {func(r *infer.Request) { r.Thinking.Effort = "minimal" }, wire.Target{}, `{"model":"up","max_tokens":4096,` + hi + `,"thinking":{"type":"adaptive"},"output_config":{"effort":"low"}}`},
+		"no effort":    {func(r *infer.Request) { r.Thinking.Effort = "none" }, wire.Target{}, `{"model":"up","max_tokens":4096,` + hi + `,"thinking":{"type":"disabled"}}`},
+		"summary":      {func(r *infer.Request) { r.Thinking.Effort, r.Thinking.Summary = "high", "auto" }, wire.Target{}, `{"model":"up","max_tokens":4096,` + hi + `,"thinking":{"type":"adaptive","display":"summarized"},"output_config":{"effort":"high"}}`},
+		"budget":       {func(r *infer.Request) { r.Thinking.Budget = 9000 }, wire.Target{}, `{"model":"up","max_tokens":4096,` + hi + `,"thinking":{"type":"enabled","budget_tokens":4095}}`},
+		"small budget": {func(r *infer.Request) { r.Thinking.Budget, r.Sampling.MaxTokens = 9000, 100 }, wire.Target{}, `{"model":"up","max_tokens":100,` + hi + `}`},
+		"older model":  {func(r *infer.Request) { r.Thinking.Effort, r.Sampling.MaxTokens = "medium", 20000 }, wire.Target{Model: "claude-sonnet-4-5"}, `{"model":"claude-sonnet-4-5","max_tokens":20000,` + hi + `,"thinking":{"type":"enabled","budget_tokens":8192}}`},
+		"switch":       {func(r *infer.Request) { r.Thinking.Switch = "off" }, wire.Target{}, `{"model":"up","max_tokens":4096,` + hi + `,"thinking":{"type":"disabled"}}`},
 		"schema": {func(r *infer.Request) {
 			r.Format = infer.Format{Kind: infer.FormatJSONSchema, Schema: []byte(`{"type":"object"}`)}
 		}, wire.Target{}, `{"model":"up","max_tokens":4096,` + hi + `,"output_config":{"format":{"type":"json_schema","schema":{"type":"object"}}}}`},
@@ -120,7 +120,9 @@ func TestEncodeRequest(t *testing.T) {
 		}, wire.Target{}, `{"model":"up","max_tokens":4096,"messages":[{"role":"user","content":[{"type":"text","text":"Hi"}]},{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"s"},{"type":"redacted_thinking","data":"d"},{"type":"text","text":"a"}]},{"role":"user","content":[{"type":"text","text":"b"}]}]}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.t.Model = "up"
+			if c.t.Model == "" {
+				c.t.Model = "up"
+			}
 			o, err := Client{}.EncodeRequest(chat(c.f), c.t)
 			if err != nil {
 				t.Fatal(err)

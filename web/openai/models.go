@@ -19,8 +19,9 @@ func AppendModel(dst []byte, m *infer.Model) []byte {
 	dst = jsonwrite.String(dst, m.Name)
 	dst = append(dst, `,"created_at":"`...)
 	dst = created.AppendFormat(dst, time.RFC3339)
-	dst = append(dst, '"')
+	dst = append(dst, `","lifecycle":"active"`...)
 	if m.ContextLength > 0 {
+		dst = jsonwrite.Int(append(dst, `,"max_input_tokens":`...), int64(m.ContextLength))
 		dst = jsonwrite.Int(append(dst, `,"max_model_len":`...), int64(m.ContextLength))
 		dst = jsonwrite.Int(append(dst, `,"context_length":`...), int64(m.ContextLength))
 	}
