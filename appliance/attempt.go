@@ -43,14 +43,14 @@ func (c *call) try(at *policy.Attempt, run func(*target) error) (err error) {
 		}
 		if err != nil {
 			e := infer.AsError(err)
-			c.unknown = c.unknown || ambiguous(e)
 			if c.ctx.Err() == nil {
 				r.Err = e
 			} else { // it was ended from here: no fault of the candidate
+				r.Left = true
 				c.unknown = c.unknown || !c.target.local() && (e.Upstream == nil || !e.Upstream.Unsent)
 			}
 		}
-		at.Done(r)
+		c.unknown = at.Done(r).Ambiguous || c.unknown
 		made, failure := c.attempted(err)
 		c.tries, c.trying = append(c.tries, made), false
 		c.a.telemetry.attempt(&made, failure)

@@ -200,6 +200,9 @@ func (v *validator) candidates(path string, r *RouteConfig, upstreams map[string
 				v.fault(at+".upstream", "cannot send data of class %.64q to upstream %q: its data_classes do not list it", class, u.Name)
 			}
 		}
+		if len(u.DataClasses) > 0 && len(r.DataClasses) == 0 {
+			v.fault(at+".upstream", "cannot send any data to upstream %q, which takes certain classes only: want data_classes on the route", u.Name)
+		}
 		if !u.in(r.Regions) {
 			v.fault(at+".upstream", "cannot serve this route at upstream %q: its region %.64q is not among the route's", u.Name, u.Region)
 		}

@@ -86,7 +86,7 @@ func TestRouteFaults(t *testing.T) {
 		u := goodUpstream()
 		u.DataClasses, u.Region = []string{"public"}, "eu"
 		return Config{Upstreams: []UpstreamConfig{u}, Rules: []RuleConfig{{Name: "r", Kind: ruleKeyword, Words: []string{"w"}}},
-			Routes: []RouteConfig{{Model: "m", Candidates: []CandidateConfig{{Upstream: "u", Model: "x"}, {Upstream: Local}}}}}
+			Routes: []RouteConfig{{Model: "m", DataClasses: []string{"public"}, Candidates: []CandidateConfig{{Upstream: "u", Model: "x"}, {Upstream: Local}}}}}
 	}
 	for name, c := range map[string]struct {
 		change func(r *RouteConfig)
@@ -99,6 +99,7 @@ func TestRouteFaults(t *testing.T) {
 		"no retries":         {func(r *RouteConfig) { r.Retry.On = []string{} }, ""},
 		"unknown upstream":   {func(r *RouteConfig) { r.Candidates[0].Upstream = "v" }, ".candidate[0].upstream: cannot find upstream \"v\""},
 		"twice":              {func(r *RouteConfig) { r.Candidates = append(r.Candidates, r.Candidates[0]) }, ".candidate[2]: cannot have candidate \"u/x\" twice"},
+		"undeclared data":    {func(r *RouteConfig) { r.DataClasses = nil }, ".candidate[0].upstream: cannot send any data"},
 		"class not accepted": {func(r *RouteConfig) { r.DataClasses = []string{"secret"} }, ".candidate[0].upstream: cannot send data of class \"secret\""},
 		"other region":       {func(r *RouteConfig) { r.Regions = []string{"us"} }, ".candidate[0].upstream: cannot serve this route"},
 		"weight":             {func(r *RouteConfig) { r.Candidates[0].Weight = -1 }, ".candidate[0].weight: cannot use"},

@@ -316,7 +316,10 @@ func (d *Dispatch) planLocked(now time.Duration, queued bool) (wake time.Duratio
 		case ejected:
 			later = min(later, at)
 		case at > now && at < limit:
-			wake = min(wake, d.spread(now, at, limit))
+			if at == d.route.Candidates[i].live.domain.until { // a backoff is spread already
+				at = d.spread(now, at, limit)
+			}
+			wake = min(wake, at)
 		case at <= now && full && now < end:
 			queue = true
 		}

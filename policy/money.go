@@ -52,8 +52,8 @@ func (n NanoUSD) String() string {
 func (n NanoUSD) MarshalText() ([]byte, error) { return []byte(n.String()), nil }
 
 // worstCase is the most that a request can cost at p: each prompt token at the
-// dearest of the three ways to read it, and all output that may be made.
+// dearest of the ways to read it, and all output that may be made.
 func worstCase(p store.Price, prompt, output int) (int64, error) {
-	p.Input = max(p.Input, p.Cached, p.CacheWrite)
+	p.Input = max(p.Input, p.Cached, p.CacheWrite, p.CacheWriteHour)
 	return store.ChargeOf(p, store.Usage{FreshInput: int64(prompt), Output: int64(output)})
 }

@@ -149,9 +149,12 @@ func (p *Policy) Admit(id *Identity) (*Admission, error) {
 	return a, nil
 }
 
-// Route finds what serves a model name for this caller. CodeModelNotFound if
+// Route finds what serves a model name for this caller: candidates that its data
+// may not go to, or that are in other regions, are left out. CodeModelNotFound if
 // nothing has that name or the caller may not use it: names that one may not
-// use are not told apart from names that do not exist.
+// use are not told apart from names that do not exist. CodeForbidden if the
+// route's effect, or what its data may be, excludes the caller, or no candidate
+// is left.
 func (p *Policy) Route(id *Identity, model string) (*Route, error) {
 	s, t, k, err := p.caller(id)
 	if err != nil {
@@ -162,7 +165,8 @@ func (p *Policy) Route(id *Identity, model string) (*Route, error) {
 		return nil, &infer.Error{Code: infer.CodeModelNotFound, Param: "model",
 			Message: "the model does not exist or this api key may not use it"}
 	}
-	return r, nil
+	sc := scopeOf(t, k)
+	return sc.permit(r)
 }
 
 // mayUse asks for the name as written or for the route's own: permission for a
@@ -179,9 +183,9 @@ func (p *Policy) Models(id *Identity) []string {
 	if err != nil {
 		return nil
 	}
-	out := []string{}
+	out, sc := []string{}, scopeOf(t, k)
 	for _, n := range s.names {
-		if mayUse(t, k, s.routes[n], n) {
+		if _, err := sc.permit(s.routes[n]); err == nil && mayUse(t, k, s.routes[n], n) {
 			out = append(out, n)
 		}
 	}

@@ -19,9 +19,13 @@ type Snapshot struct {
 }
 
 type tenant struct {
-	name       string
-	disabled   bool
-	models     []string
+	name     string
+	disabled bool
+	models   []string
+	tools    []string
+	// What its requests may hold, be served in and do; see scope.
+	dataClasses, regions, effects []string
+
 	zone       *time.Location
 	limits     store.Limits
 	keyLimits  store.Limits
@@ -81,6 +85,7 @@ func build(c Config, local []string) (*Snapshot, error) {
 			}
 			route.Candidates = append(route.Candidates, cand)
 		}
+		route.Revision = s.revision(route)
 		for _, name := range append([]string{r.Model}, r.Aliases...) {
 			s.routes[name] = route
 		}
@@ -88,7 +93,9 @@ func build(c Config, local []string) (*Snapshot, error) {
 	}
 	for _, m := range local {
 		if s.routes[m] == nil {
-			s.routes[m] = &Route{Name: m, Candidates: []Candidate{s.candidate(m, Local, m)}}
+			r := &Route{Name: m, Contract: m, Candidates: []Candidate{s.candidate(m, Local, m)}}
+			r.Revision = s.revision(r)
+			s.routes[m] = r
 			s.names = append(s.names, m)
 		}
 	}
@@ -97,7 +104,8 @@ func build(c Config, local []string) (*Snapshot, error) {
 }
 
 func buildTenant(c *TenantConfig, zone string) (*tenant, error) {
-	t := &tenant{name: c.Name, disabled: c.Disabled, models: c.Models, limits: c.Limits, keyLimits: c.KeyLimits}
+	t := &tenant{name: c.Name, disabled: c.Disabled, models: c.Models, limits: c.Limits, keyLimits: c.KeyLimits,
+		tools: c.Tools, dataClasses: c.DataClasses, regions: c.Regions, effects: c.Effects}
 	if c.Zone != "" {
 		zone = c.Zone
 	}
@@ -126,7 +134,7 @@ func (s *Snapshot) candidate(public, backend, model string) Candidate {
 			}
 			c.Priced = true
 			c.Price = store.Price{Version: s.config.PriceVersion, Input: int64(p.InputUSDPerM), Output: int64(p.OutputUSDPerM),
-				Cached: int64(*p.CachedUSDPerM), CacheWrite: int64(*p.CacheWriteUSDPerM)}
+				Cached: int64(*p.CachedUSDPerM), CacheWrite: int64(*p.CacheWriteUSDPerM), CacheWriteHour: int64(*p.CacheWriteHourUSDPerM)}
 			return c
 		}
 	}
