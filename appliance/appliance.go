@@ -60,6 +60,7 @@ type Appliance struct {
 	open     atomic.Int64  // requests admitted and not released
 	serial   atomic.Uint64 // of requests, for ids that are unique here
 	grants   sync.Map      // *web.Grant → *admission
+	detached detachedRuns  // responses that are made in the background
 	hardStop context.Context
 	stop     context.CancelCauseFunc // ends every open request
 
@@ -81,6 +82,7 @@ func Open(ctx context.Context, opt Options) (*Appliance, error) {
 		a.openModels,
 		a.openUpstreams,
 		a.openPolicy,
+		a.openResponses,
 		a.openFirstRun,
 		a.openWeb,
 		a.openAdmin,

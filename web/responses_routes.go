@@ -1,44 +1,29 @@
 package web
 
 import (
-	"hearth/engine/infer"
 	"hearth/web/openai"
-	"hearth/web/responses"
 )
 
 // responsesRoutes are the routes of OpenAI's Responses API, with and without
 // /v1 in front.
 func (s *Server) responsesRoutes(t *routeTable) {
-	for _, base := range []string{"/v1/responses", "/responses"} {
-		add := func(method, path, suffix string, handle func(*exchange)) {
-			pattern := method + " /v1/responses" + path
-			r := &route{pattern: pattern, dialect: "responses", handle: handle, encodeError: openai.EncodeError}
-			if path == "" || path == "/input_tokens" {
-				if t.exact[base+path] == nil {
-					t.exact[base+path] = map[string]*route{}
-				}
-				t.exact[base+path][method] = r
-				return
+	add := func(method, suffix, pattern string, exact bool, handle func(*exchange)) {
+		r := &route{pattern: method + " " + pattern, dialect: "responses", handle: handle, encodeError: openai.EncodeError}
+		for _, base := range []string{"/v1/responses", "/responses"} {
+			if !exact {
+				t.prefix = append(t.prefix, prefixRoute{path: base + "/", method: method, route: r, suffix: suffix})
+				continue
 			}
-			t.prefix = append(t.prefix, prefixRoute{path: base + "/", method: method, route: r, suffix: suffix})
+			if t.exact[base+suffix] == nil {
+				t.exact[base+suffix] = map[string]*route{}
+			}
+			t.exact[base+suffix][method] = r
 		}
-		add("POST", "", "", (*exchange).createResponse)
 	}
-}
-
-// responsesDialect is the dialect as this server speaks it: with the errors
-// that all of OpenAI's routes share, and with the caller's earlier responses.
-type responsesDialect struct {
-	responses.Dialect
-	x *exchange
-}
-
-// EncodeError implements wire.Dialect.
-func (d responsesDialect) EncodeError(e *infer.Error, requestID string) (int, []byte) {
-	return openai.EncodeError(e, requestID)
-}
-
-// createResponse serves POST /v1/responses.
-func (x *exchange) createResponse() {
-	x.generate(responsesDialect{x: x})
+	add("POST", "", "/v1/responses", true, (*exchange).createResponse)
+	add("POST", "/input_tokens", "/v1/responses/input_tokens", true, (*exchange).responseInputTokens)
+	add("POST", "/cancel", "/v1/responses/{id}/cancel", false, (*exchange).cancelResponse)
+	add("GET", "/input_items", "/v1/responses/{id}/input_items", false, (*exchange).responseInputItems)
+	add("GET", "", "/v1/responses/{id}", false, (*exchange).response)
+	add("DELETE", "", "/v1/responses/{id}", false, (*exchange).deleteResponse)
 }

@@ -65,6 +65,7 @@ type Server struct {
 	watching  atomic.Int64 // open status streams
 	open      atomic.Int64 // exchanges in flight
 	conns     connCounter
+	live      liveResponses // runs in the background
 
 	// stopping is closed when Shutdown begins; endless streams end then.
 	stopping chan struct{}

@@ -78,6 +78,9 @@ type Replay struct {
 // Responses keeps the answers of the responses dialect for later retrieval and
 // as earlier turns. They are the caller's tenant's; they expire.
 type Responses interface {
+	// KeepsResponses tells whether responses are kept at all; if not, the methods
+	// below fail with CodeUnsupported.
+	KeepsResponses() bool
 	// SaveResponse stores or replaces a response under its id.
 	SaveResponse(ctx context.Context, g *Grant, r *StoredResponse) error
 	// LoadResponse finds one of the caller's tenant; CodeNotFound else.
@@ -98,6 +101,8 @@ type StoredResponse struct {
 	Body    []byte // the response object, JSON
 	Input   []byte // the input items that led to it, JSON array, earlier turns included
 	Expires time.Time
+	// Running is set by LoadResponse where a detached run goes on under the id.
+	Running bool
 }
 
 // Sessions are the browser side of authentication: how the status page turns a

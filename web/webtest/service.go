@@ -35,6 +35,11 @@ type Service struct {
 	// Caller is the last caller that reached Admit.
 	Caller atomic.Pointer[web.Caller]
 
+	// NoState makes the service keep no responses.
+	NoState bool
+
+	responses responses
+
 	mu       sync.Mutex
 	used     bool // the set-up token
 	sessions map[string]*web.Session
