@@ -80,9 +80,9 @@ func Open(ctx context.Context, opt Options) (*Appliance, error) {
 		a.openTelemetry,
 		a.openCertificates,
 		a.openModels,
-		a.openUpstreams,
 		a.openPolicy,
 		a.openResponses,
+		a.openUpstreams,
 		a.openFirstRun,
 		a.openWeb,
 		a.openAdmin,
@@ -132,6 +132,9 @@ func (a *Appliance) openConfig(context.Context) error {
 			return usagef("cannot use --listen %q: %v", a.opt.Listen, err)
 		}
 		c.Server.Listen = a.opt.Listen
+		if _, err := c.Plain(a.opt.Listen); err != nil {
+			return usagef("cannot use --listen %q: tls.mode %v", a.opt.Listen, err)
+		}
 	}
 	a.conf.Store(c)
 	a.generation.Add(1)
@@ -197,7 +200,7 @@ func (a *Appliance) openModels(context.Context) error {
 }
 
 func (a *Appliance) openUpstreams(context.Context) error {
-	a.upstreams = &upstreams{opt: upstream.Options{Log: a.log}}
+	a.upstreams = &upstreams{opt: upstream.Options{Log: a.log, Version: Version, OnProbe: a.policy.ReportProbe, Now: a.now}}
 	a.onClose(a.upstreams.close)
 	return a.upstreams.apply(beside(a.configPath(), a.config().Upstreams))
 }

@@ -39,10 +39,14 @@ func (a *Appliance) openWeb(context.Context) error {
 	for _, l := range open {
 		a.listeners = append(a.listeners, listener{l, make(chan struct{})})
 	}
+	tc := a.tlsConfig()
+	if plain, _ := c.Plain(c.Server.Listen); plain {
+		tc = nil
+	}
 	for _, l := range a.listeners {
 		go func() {
 			defer close(l.done)
-			if err := s.Serve(l, a.tlsConfig()); err != nil && !a.draining.Load() {
+			if err := s.Serve(l, tc); err != nil && !a.draining.Load() {
 				a.log.Error("cannot accept connections", "address", l.Addr(), "error", err)
 			}
 		}()
@@ -99,7 +103,11 @@ func (a *Appliance) baseURL() string {
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "localhost"
 	}
-	return "https://" + net.JoinHostPort(host, port)
+	scheme := "https://"
+	if plain, _ := a.config().Plain(a.config().Server.Listen); plain {
+		scheme = "http://"
+	}
+	return scheme + net.JoinHostPort(host, port)
 }
 
 // webLimits is the web server's bounds with what the configuration sets.

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"hearth/policy"
 )
 
 // tenantNames bounds the tenants that get a label of their own: the first so
@@ -54,6 +56,11 @@ var pulled = []struct {
 	{"hearth_engine_steps_total", "Completed steps: the progress of the engine.", servedLabelNames},
 	{"hearth_engine_memory_bytes", "Memory of the engine by use: weights, kv.", append(servedLabelNames, "use")},
 	{"hearth_worker_restarts_total", "Times the worker process was replaced.", servedLabelNames},
+	{"hearth_upstream_state", "1 for the state that a deployment is in.", []string{"upstream", "model_name", "state"}},
+	{"hearth_upstream_open_requests", "Requests open at a deployment.", []string{"upstream", "model_name"}},
+	{"hearth_upstream_waiting_requests", "Requests that wait for a place at a deployment.", []string{"upstream", "model_name"}},
+	{"hearth_upstream_fallbacks_total", "Attempts at a deployment after another had failed or was passed over.", []string{"upstream", "model_name"}},
+	{"hearth_upstream_retries_total", "Attempts at a deployment that had been asked before in the same request.", []string{"upstream", "model_name"}},
 	{"hearth_ready", "1 if new work is admitted.", nil},
 	{"hearth_ledger_position", "Sequence number of the last ledger record.", nil},
 	{"hearth_ledger_open_holds", "Holds that are not settled yet.", nil},
@@ -97,6 +104,7 @@ func (p *puller) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(p.desc[name], prometheus.CounterValue, v, labels...)
 	}
 	p.models(ctx, gauge, counter)
+	p.upstreams(gauge, counter)
 	p.ledger(gauge, counter)
 	p.budgets(gauge)
 	ends := map[string]bool{}
@@ -136,6 +144,19 @@ func (p *puller) models(ctx context.Context, gauge, counter emit) {
 		gauge("hearth_engine_memory_bytes", float64(s.WeightBytes), l.values("weights")...)
 		gauge("hearth_engine_memory_bytes", float64(s.KVBytes), l.values("kv")...)
 		counter("hearth_worker_restarts_total", float64(s.WorkerRestarts), l.values()...)
+	}
+}
+
+func (p *puller) upstreams(gauge, counter emit) {
+	for _, h := range p.a.policy.Health() {
+		if h.Upstream == policy.Local {
+			continue
+		}
+		gauge("hearth_upstream_state", 1, h.Upstream, h.Model, string(h.State))
+		gauge("hearth_upstream_open_requests", float64(h.Outstanding), h.Upstream, h.Model)
+		gauge("hearth_upstream_waiting_requests", float64(h.Waiting), h.Upstream, h.Model)
+		counter("hearth_upstream_fallbacks_total", float64(h.Fallbacks), h.Upstream, h.Model)
+		counter("hearth_upstream_retries_total", float64(h.Retries), h.Upstream, h.Model)
 	}
 }
 

@@ -43,6 +43,9 @@ func (d *Drain) setDefaults() { *d = Drain{Timeout: Duration(30 * time.Second)} 
 func (c *Config) validate(f *Faults) {
 	c.Server.validate(f)
 	c.TLS.validate(f)
+	if _, err := c.Plain(c.Server.Listen); err != nil {
+		f.add("tls.mode", "%v", err)
+	}
 	c.validateModels(f)
 	for _, p := range c.Config.Validate() {
 		f.add(p.Path, "%s", p.Message)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"net"
 	"net/url"
 	"strconv"
@@ -13,11 +14,12 @@ const (
 	TLSInternal = "internal" // our own authority
 	TLSFiles    = "files"    // certificate and key from files
 	TLSACME     = "acme"     // an ACME authority, our own until it has answered
+	TLSOff      = "off"      // plain HTTP on this machine, behind somebody else's TLS
 )
 
 // TLS is [tls]: where the server certificate comes from.
 type TLS struct {
-	// Mode is "internal", "files" or "acme". Default "internal".
+	// Mode is "internal", "files", "acme" or "off". Default "internal".
 	Mode string `toml:"mode"`
 	// Names are the DNS names and addresses the certificate covers besides
 	// localhost, 127.0.0.1, ::1 and the name of this host. Default none.
@@ -46,7 +48,7 @@ func (t *TLS) setDefaults() {
 }
 
 func (t *TLS) validate(f *Faults) {
-	f.oneOf("tls.mode", t.Mode, TLSInternal, TLSFiles, TLSACME)
+	f.oneOf("tls.mode", t.Mode, TLSInternal, TLSFiles, TLSACME, TLSOff)
 	for i, n := range t.Names {
 		if !validName(n) {
 			f.add("tls.names["+strconv.Itoa(i)+"]", "cannot use %q as a DNS name or address", n)
@@ -70,6 +72,19 @@ func (t *TLS) validate(f *Faults) {
 			f.add("tls.directory", "cannot use %q, wanted an https URL", t.Directory)
 		}
 	}
+}
+
+// Plain says that the server speaks plain HTTP, and what is wrong with that on
+// an address: keys would cross a network in the clear.
+func (c *Config) Plain(listen string) (bool, error) {
+	if c.TLS.Mode != TLSOff {
+		return false, nil
+	}
+	host, _, err := net.SplitHostPort(listen)
+	if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return true, errors.New(`cannot be "off" where others can connect: wanted server.listen on localhost, 127.0.0.1 or ::1`)
+	}
+	return true, nil
 }
 
 // validName says whether s is an address or a DNS name, maybe with one leading
