@@ -146,7 +146,7 @@ func (f Feature) Hint() bool {
 	switch f {
 	case FeatureUser, FeatureMetadata, FeatureCacheKey, FeaturePrediction, FeatureKeepAlive, FeatureStore, FeatureBeta,
 		FeatureObfuscation, FeatureToolAnnotation, FeatureToolHostedOptional, FeatureThoughtSummary, FeatureCacheBreakpoint, FeatureServiceTier, FeaturePriority, FeatureImageDetail,
-		FeatureMessageName, FeatureDeveloperRole, FeatureVerbosity, FeatureContextEdits, FeatureThoughtSignature,
+		FeatureMessageName, FeatureDeveloperRole, FeatureVerbosity, FeatureContextEdits, FeatureThought, FeatureThoughtSignature,
 		FeatureReasoningEffort, FeatureReasoningBudget, FeatureReasoningSwitch, FeatureReasoningSummary, FeatureReasoningEncrypted:
 		return true
 	case FeatureTruncation: // a prompt that is too long is refused in any case
