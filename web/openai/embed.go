@@ -96,6 +96,9 @@ func inputs(v jsonread.Value) ([]infer.Prompt, error) {
 
 // EncodeEmbed is the body of an answer to r.
 func EncodeEmbed(r *infer.EmbedRequest, o EmbedOptions, res *infer.EmbedResult) ([]byte, error) {
+	if res.Frame != nil { // a provider of this dialect has written it already
+		return res.Frame.Data, nil
+	}
 	if len(res.Vectors) != len(r.Inputs) {
 		return nil, fmt.Errorf("BUG: %d vectors for %d inputs", len(res.Vectors), len(r.Inputs))
 	}
