@@ -7,6 +7,7 @@ import (
 	"hearth/web/anthropic"
 	"hearth/web/bedrock"
 	"hearth/web/openai"
+	"hearth/web/responses"
 	"hearth/web/wire"
 )
 
@@ -16,6 +17,8 @@ func newClient(dialect, kind string) wire.Client {
 	switch dialect {
 	case dialectChat:
 		return openai.NewChatClient(kind)
+	case dialectResponses:
+		return responses.Client{}
 	case dialectCompletions:
 		return openai.NewCompletionsClient(kind)
 	case dialectEmbeddings:
