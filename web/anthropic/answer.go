@@ -101,8 +101,8 @@ func appendMessage(dst []byte, r *infer.Request, o wire.Options, a *wire.Answer)
 	dst = appendHead(dst, answerID(r), a.Model.Name)
 	from := len(dst)
 	dst = appendThoughts(dst, o, c)
-	if c.Text != "" {
-		dst = appendText(comma(dst, from), c.Text)
+	if text := c.Text + c.Refusal; text != "" { // a refusal has no form of its own
+		dst = appendText(comma(dst, from), text)
 	}
 	for _, call := range c.ToolCalls {
 		dst = appendToolUse(comma(dst, from), call)

@@ -65,9 +65,9 @@ func appendParts(dst []byte, o wire.Options, c *wire.Choice) (_ []byte, broken b
 		comma()
 		dst = appendThought(dst, t.Text, t.Signature, t.Redacted)
 	}
-	if c.Text != "" || len(c.ToolCalls) == 0 {
+	if text := c.Text + c.Refusal; text != "" || len(c.ToolCalls) == 0 {
 		comma()
-		dst = jsonwrite.String(append(dst, `{"text":`...), c.Text)
+		dst = jsonwrite.String(append(dst, `{"text":`...), text)
 		dst = append(appendSeal(dst, &pending), '}')
 	}
 	for i := range c.ToolCalls {

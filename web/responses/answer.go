@@ -2,7 +2,6 @@ package responses
 
 import (
 	"io"
-	"strings"
 
 	"hearth/engine/infer"
 	"hearth/web/wire"
@@ -36,7 +35,7 @@ func Whole(r *infer.Request, o wire.Options, a *wire.Answer, save func([]byte) e
 		for _, t := range c.Thoughts {
 			add(infer.Event{Kind: infer.EventReasoning, Text: t.Text, Signature: t.Signature, Redacted: t.Redacted})
 		}
-		add(infer.Event{Kind: infer.EventText, Text: strings.TrimSuffix(c.Text, c.Refusal), Logprobs: c.Logprobs})
+		add(infer.Event{Kind: infer.EventText, Text: c.Text, Logprobs: c.Logprobs})
 		add(infer.Event{Kind: infer.EventText, Text: c.Refusal, Refusal: true})
 		for i, call := range c.ToolCalls {
 			add(infer.Event{Kind: infer.EventTool, Tool: &infer.ToolDelta{Index: i, ID: call.ID, Name: call.Name, Arguments: call.Arguments}})

@@ -58,6 +58,7 @@ func (c *Collector) Add(ev infer.Event) error {
 	case infer.EventText:
 		if ev.Refusal {
 			ch.Refusal += ev.Text
+			return nil
 		}
 		c.text[ev.Choice].WriteString(ev.Text)
 	case infer.EventReasoning:

@@ -108,8 +108,8 @@ type Answer struct {
 // Choice is one finished choice.
 type Choice struct {
 	Text string
-	// Refusal is the end of Text if that is the model's words of declining and its
-	// provider tells them apart.
+	// Refusal is the model's words of declining, where its provider tells them
+	// apart; they are not in Text.
 	Refusal   string
 	Reasoning string
 	// Thoughts is the reasoning piece by piece, with the seals of its provider.
