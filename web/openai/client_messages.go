@@ -34,7 +34,7 @@ func (w *requestWriter) messages() error {
 			}
 		} else if w.p.has(infer.FeatureToolResultMedia) {
 			for _, p := range m.Content {
-				if p.Type != "text" {
+				if p.Type != "text" && w.kept(&p) {
 					media = append(media, p)
 				}
 			}
@@ -110,13 +110,31 @@ func thoughtText(m *infer.Message) string {
 	return b.String()
 }
 
+// kept tells whether a part is sent at all.
+func (w *requestWriter) kept(p *infer.Part) bool {
+	switch p.Type {
+	case "image":
+		if p.URL != "" {
+			return w.p.has(infer.FeatureImageURL)
+		}
+		return w.p.has(infer.FeatureImageData)
+	case "audio":
+		return w.p.has(infer.FeatureAudio)
+	case "file":
+		return w.p.has(infer.FeatureFile)
+	case "video":
+		return w.p.has(infer.FeatureVideo)
+	}
+	return true
+}
+
 // content writes a string where the turn is text without marks, else parts.
 func (w *requestWriter) content(m *infer.Message) error {
 	marks := w.p.has(infer.FeatureCacheBreakpoint)
 	plain := true
 	for i := range m.Content {
 		p := &m.Content[i]
-		if p.Type != "text" && m.Role != infer.RoleTool || marks && p.Cache != "" {
+		if p.Type != "text" && m.Role != infer.RoleTool && w.kept(p) || marks && p.Cache != "" {
 			plain = false
 		}
 	}
@@ -131,7 +149,7 @@ func (w *requestWriter) content(m *infer.Message) error {
 	n := 0
 	for i := range m.Content {
 		p := &m.Content[i]
-		if m.Role == infer.RoleTool && p.Type != "text" {
+		if m.Role == infer.RoleTool && p.Type != "text" || !w.kept(p) {
 			continue
 		}
 		w.b = comma(w.b, n)
