@@ -99,7 +99,7 @@ func (x *exchange) mediaType() error {
 		return infer.Errorf(infer.CodeMediaType, "cannot read a compressed body: got content-encoding %.40q, wanted none", ce)
 	}
 	ct := h.Get("Content-Type")
-	if ct == "" {
+	if ct == "" || x.route.anyType {
 		return nil
 	}
 	mt, params, err := mime.ParseMediaType(ct)

@@ -15,6 +15,8 @@ type route struct {
 	pattern string // as told to Admit, the log and the metrics
 	dialect string // "openai" or "web"
 	quiet   bool   // asked for all the time: logged at debug level
+	// anyType takes a body whatever its media type is said to be.
+	anyType bool
 	// queryKey takes the credential from ?key= too.
 	queryKey bool
 	handle   func(*exchange)
@@ -31,6 +33,7 @@ type routeTable struct {
 	openai    *route // what is not there, in the dialect of the API
 	anthropic *route
 	gemini    *route
+	ollama    *route
 	web       *route // the same for the pages
 }
 
@@ -89,6 +92,7 @@ func (s *Server) makeRoutes() routeTable {
 	s.anthropicRoutes(&t)
 	s.responsesRoutes(&t)
 	t.geminiRoutes()
+	t.ollamaRoutes()
 	add("web", "GET", []string{"/"}, (*exchange).home)
 	add("web", "GET", []string{"/setup"}, (*exchange).home)
 	add("web", "GET", []string{"/ui/status"}, (*exchange).statusJSON).quiet = true
@@ -171,6 +175,9 @@ func (t *routeTable) fallback(r *http.Request) *route {
 	}
 	if speaksGemini(r) || strings.HasPrefix(path, "/v1beta") || strings.HasPrefix(path, "/v1alpha/") {
 		return t.gemini
+	}
+	if strings.HasPrefix(path, "/api/") {
+		return t.ollama
 	}
 	if strings.HasPrefix(path, "/ui/") || strings.HasPrefix(path, "/assets/") || path == "/" || path == "/setup" {
 		return t.web

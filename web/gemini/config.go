@@ -103,8 +103,10 @@ func (d *decoder) float(dst *float64, v jsonread.Value, lo, hi float64, f infer.
 	if err != nil {
 		return err
 	}
-	if f == infer.FeatureTopP && x == 0 {
-		x = math.SmallestNonzeroFloat32 // as near to greedy as a share can be
+	if x == 0 && f == infer.FeatureTopP {
+		x = 1e-9 // the likeliest token alone
+	} else if x == 0 && f != infer.FeatureTemperature {
+		return nil // as without it
 	}
 	*dst = x
 	d.use(f, v)

@@ -13,3 +13,12 @@ func TestPythonGenai(t *testing.T) {
 	}
 	run(t, target(t), python, "genai_sdk.py")
 }
+
+// TestPythonOllama needs a Python that has ollama.
+func TestPythonOllama(t *testing.T) {
+	python := os.Getenv("HEARTH_PYTHON_OLLAMA")
+	if python == "" {
+		t.Skip("HEARTH_PYTHON_OLLAMA is not set: Ollama's client is not tested")
+	}
+	run(t, target(t), python, "ollama_sdk.py")
+}
