@@ -335,11 +335,15 @@ func skipSpace(b []byte, i int) int {
 // skipString returns the offset behind the string that begins at i.
 func skipString(b []byte, i int) int {
 	for i++; ; i++ {
-		switch b[i] {
-		case '"':
+		i += bytes.IndexByte(b[i:], '"')
+		// A quote is escaped by an odd number of backslashes. The search for
+		// them ends at the quote that opens the string, at the latest.
+		n := 0
+		for b[i-1-n] == '\\' {
+			n++
+		}
+		if n&1 == 0 {
 			return i + 1
-		case '\\':
-			i++
 		}
 	}
 }
