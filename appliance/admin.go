@@ -79,6 +79,8 @@ func adminHandler(c *control) http.Handler {
 	handleOp(mux, c, opLedgerList)
 	handleOp(mux, c, opLedgerShow)
 	handleOp(mux, c, opLedgerCheck)
+	handleOp(mux, c, opLedgerResolve)
+	handleOp(mux, c, opLedgerAudit)
 	handleOp(mux, c, opReload)
 	handleOp(mux, c, opModels)
 	mux.HandleFunc("POST /ledger/export", func(w http.ResponseWriter, r *http.Request) {
@@ -104,7 +106,7 @@ func handleOp[Req, Resp any](mux *http.ServeMux, c *control, op operation[Req, R
 			writeAdminError(w, err)
 			return
 		}
-		resp, err := op.run(r.Context(), c, req)
+		resp, err := op.run(store.As(r.Context(), operator("admin socket")), c, req)
 		if err != nil {
 			writeAdminError(w, err)
 			return
@@ -199,7 +201,7 @@ func connect(env *Env, dir dataDir, conf func() (*config.Config, error)) (*conne
 // call runs an operation where the store is.
 func (op operation[Req, Resp]) call(ctx context.Context, c *connection, req Req) (resp Resp, err error) {
 	if c.local != nil {
-		return op.run(ctx, c.local, req)
+		return op.run(store.As(ctx, operator("command line")), c.local, req)
 	}
 	body, err := json.Marshal(req)
 	if err != nil {

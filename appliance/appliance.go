@@ -83,6 +83,7 @@ func Open(ctx context.Context, opt Options) (*Appliance, error) {
 		a.openPolicy,
 		a.openResponses,
 		a.openUpstreams,
+		a.openUpkeep,
 		a.openFirstRun,
 		a.openWeb,
 		a.openAdmin,

@@ -66,6 +66,13 @@ func keyCreateCommand() *command {
 			fs.StringVar(&k.Name, "name", "", "`TEXT` to know it by")
 			expires := fs.Duration("expires", 0, "valid for this `DURATION`, for instance 720h; 0: for ever")
 			models := fs.String("models", "", "`NAMES` it may ask for, with commas; empty: its tenant's")
+			lists := map[string]*string{
+				"models":       models,
+				"tools":        fs.String("tools", "", "`NAMES` of tools it may offer, with commas, prefix* allowed; empty: its tenant's"),
+				"data-classes": fs.String("data-classes", "", "`CLASSES` of data whose routes it may use, with commas; empty: its tenant's"),
+				"regions":      fs.String("regions", "", "`REGIONS` in which it may be served, with commas; empty: its tenant's"),
+				"effects":      fs.String("effects", "", "effect `CLASSES` it may ask for: read-only, effectful; empty: both"),
+			}
 			fs.IntVar(&k.Limits.RequestsPerMinute, "requests-per-minute", 0, "`N`; 0: its tenant's rule for keys")
 			fs.IntVar(&k.Limits.TokensPerMinute, "tokens-per-minute", 0, "`N`; 0: its tenant's rule for keys")
 			fs.IntVar(&k.Limits.Concurrency, "concurrency", 0, "`N` open requests; 0: its tenant's rule for keys")
@@ -74,8 +81,11 @@ func keyCreateCommand() *command {
 				caps[p] = fs.String("budget-"+string(p), "", "cap in `USD` for each "+string(p)+", for instance 5.00")
 			}
 			return func(ctx context.Context, env *Env, c *connection, _ []string) error {
-				if *models != "" {
-					k.Models = strings.Split(*models, ",")
+				for name, list := range map[string]*[]string{"models": &k.Models, "tools": &k.Tools,
+					"data-classes": &k.DataClasses, "regions": &k.Regions, "effects": &k.Effects} {
+					if *lists[name] != "" {
+						*list = strings.Split(*lists[name], ",")
+					}
 				}
 				if *expires < 0 {
 					return usagef("key create: --expires must not be negative")

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"hearth/store"
@@ -15,7 +16,8 @@ func ledgerCommand() *command {
 		name: "ledger", short: "look at what was asked and what it cost, and prove that it adds up",
 		long: `Every admitted request has one row: who asked for what, the tokens, the price,
 how it ended; never its content. Works beside a running server and without one.`,
-		sub: []*command{ledgerListCommand(), ledgerShowCommand(), ledgerExportCommand(), ledgerCheckCommand()},
+		sub: []*command{ledgerListCommand(), ledgerShowCommand(), ledgerExportCommand(), ledgerCheckCommand(),
+			ledgerReconcileCommand(), ledgerResolveCommand(), ledgerAuditCommand()},
 	}
 }
 
@@ -26,7 +28,7 @@ func declareFilter(fs *flag.FlagSet, f *store.Filter) func() error {
 	fs.StringVar(&f.Tenant, "tenant", "", "only of this tenant (`NAME`)")
 	fs.StringVar(&f.KeyID, "key", "", "only of this key (`ID`)")
 	fs.StringVar(&f.Model, "model", "", "only of this model (`NAME`)")
-	outcome := fs.String("outcome", "", "only with this `OUTCOME`: open, complete, partial, cancelled, error, unknown, refused")
+	outcome := fs.String("outcome", "", "only with this `OUTCOME`: open, complete, partial, cancelled, error, unknown, ambiguous, refused")
 	return func() (err error) {
 		f.Outcome = store.Outcome(*outcome)
 		if f.Since, err = parseTime(*since); err == nil {
@@ -76,7 +78,7 @@ func ledgerListCommand() *command {
 					fmt.Fprintln(w, "STARTED\tREQUEST\tTENANT\tMODEL\tOUTCOME\tIN\tOUT\tUSD")
 					for _, r := range rows {
 						fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\n", r.Started.Local().Format(time.DateTime), r.RequestID, r.Tenant,
-							r.Model, r.Outcome, r.Usage.FreshInput+r.Usage.CachedInput+r.Usage.CacheWrite, r.Usage.Output, usd(r.ChargeNano))
+							r.Model, r.Outcome, r.Usage.Prompt(), r.Usage.Output, usd(r.ChargeNano))
 					}
 				})
 			}
@@ -148,7 +150,9 @@ func showRow(w io.Writer, r store.Row) error {
 		line("operation", r.Operation)
 		line("model", r.Model)
 		line("route", r.Route)
+		line("route revision", r.Revision)
 		line("contract", r.Contract)
+		line("idempotency", r.Idempotency)
 		line("started", r.Started.Format(time.RFC3339Nano))
 		if !r.Ended.IsZero() {
 			line("took", r.Ended.Sub(r.Started))
@@ -157,20 +161,58 @@ func showRow(w io.Writer, r store.Row) error {
 			line("first token after", r.TTFT)
 		}
 		line("outcome", r.Outcome)
+		line("ended by", r.Termination)
 		line("finish", r.Finish)
 		line("error", r.ErrorCode)
+		for i := range r.Attempts {
+			line(fmt.Sprintf("attempt %d", i+1), attemptText(&r.Attempts[i]))
+		}
+		line("lost in translation", strings.Join(r.Losses, ", "))
+		line("rules", strings.Join(r.Decisions, ", "))
 		line("input tokens", r.Usage.FreshInput)
 		line("cached tokens", r.Usage.CachedInput)
 		line("cache-write tokens", r.Usage.CacheWrite)
+		line("cache-write tokens, one hour", r.Usage.CacheWriteHour)
 		line("output tokens", r.Usage.Output)
 		line("of them reasoning", r.Usage.Reasoning)
+		if r.Usage.Estimated {
+			line("tokens", "counted here, the provider told none")
+		}
 		line("price version", r.Price.Version)
 		line("held USD", usd(r.HoldNano))
 		line("charged USD", usd(r.ChargeNano))
 		if r.OverdraftNano > 0 {
 			line("overdraft USD", usd(r.OverdraftNano))
 		}
+		if c := r.Corrected; c != nil {
+			line("corrected from", fmt.Sprintf("%s at %s USD, record %d", c.Outcome, usd(c.ChargeNano), c.Record))
+		}
 	})
+}
+
+// attemptText is one attempt in words.
+func attemptText(a *store.Attempt) string {
+	s := a.Backend
+	if a.Provider != "" && a.Provider != a.Backend {
+		s += " (" + a.Provider + ")"
+	}
+	s += fmt.Sprintf(" %s: %s after %v", a.Model, a.Outcome, a.Took.Round(time.Microsecond))
+	if a.Failure != "" {
+		s += ", " + a.Failure
+	}
+	if a.Status != 0 {
+		s += fmt.Sprintf(", status %d", a.Status)
+	}
+	if a.ErrorCode != "" {
+		s += ", " + a.ErrorCode
+	}
+	if !a.Sent {
+		s += ", not sent"
+	}
+	if a.UpstreamRequestID != "" {
+		s += ", there known as " + a.UpstreamRequestID
+	}
+	return s
 }
 
 func ledgerExportCommand() *command {

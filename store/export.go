@@ -37,7 +37,10 @@ var csvHeader = []string{"seq", "hold_seq", "request_id", "trace_id", "tenant", 
 	"class", "backend", "stream", "started", "ended", "ttft_ms", "outcome", "finish", "error_code", "attempts",
 	"fresh_input", "cached_input", "cache_write", "output", "reasoning", "estimated",
 	"price_version", "price_input", "price_cached", "price_cache_write", "price_output",
-	"hold_nano_usd", "charge_nano_usd", "overdraft_nano_usd", "budgets", "contract"}
+	"hold_nano_usd", "charge_nano_usd", "overdraft_nano_usd", "budgets", "contract",
+	"cache_write_hour", "price_cache_write_hour", "revision", "idempotency", "termination", "losses", "decisions",
+	"providers", "deployments", "upstream_models", "upstream_request_ids", "failures", "statuses", "sent",
+	"corrected_from_nano_usd", "corrected_from_outcome"}
 
 func (e *exporter) row(r *Row) error {
 	if e.json != nil {
@@ -61,11 +64,39 @@ func (e *exporter) row(r *Row) error {
 		n(r.Usage.FreshInput), n(r.Usage.CachedInput), n(r.Usage.CacheWrite), n(r.Usage.Output), n(r.Usage.Reasoning),
 		strconv.FormatBool(r.Usage.Estimated), r.Price.Version, n(r.Price.Input), n(r.Price.Cached),
 		n(r.Price.CacheWrite), n(r.Price.Output), n(r.HoldNano), n(r.ChargeNano), n(r.OverdraftNano),
-		strings.Join(budgets, " "), r.Contract}
+		strings.Join(budgets, " "), r.Contract,
+		n(r.Usage.CacheWriteHour), n(r.Price.CacheWriteHour), r.Revision, r.Idempotency, string(r.Termination),
+		strings.Join(r.Losses, " "), strings.Join(r.Decisions, " ")}
+	fields = append(fields, attemptFields(r.Attempts)...)
+	if c := r.Corrected; c != nil {
+		fields = append(fields, n(c.ChargeNano), string(c.Outcome))
+	} else {
+		fields = append(fields, "", "")
+	}
 	for i, f := range fields {
 		fields[i] = inert(f)
 	}
 	return e.csv.Write(fields)
+}
+
+// attemptFields has one field for each property, one word in it for each
+// attempt; a property that is not known is "-".
+func attemptFields(list []Attempt) []string {
+	columns := make([][]string, 7)
+	for i := range list {
+		a := &list[i]
+		for j, v := range []string{a.Provider, a.Backend, a.Model, a.UpstreamRequestID, a.Failure, strconv.Itoa(a.Status), strconv.FormatBool(a.Sent)} {
+			if v = strings.ReplaceAll(v, " ", "_"); v == "" {
+				v = "-"
+			}
+			columns[j] = append(columns[j], v)
+		}
+	}
+	out := make([]string, len(columns))
+	for j := range columns {
+		out[j] = strings.Join(columns[j], " ")
+	}
+	return out
 }
 
 // inert keeps spreadsheets from running a field that a caller chose (a model
