@@ -22,6 +22,7 @@ const (
 type answer struct {
 	framing wire.Framing // empty: one whole body
 	body    io.Reader    // decompressed
+	inner   bool         // each event holds one of another dialect
 }
 
 // open finds out what kind of answer came, by its content type, or by its first
@@ -31,7 +32,7 @@ func (a *attempt) open(resp *http.Response, client wire.Client, streamed bool) (
 	if err != nil {
 		return nil, a.malformed("an answer in a content coding that was not asked for", err)
 	}
-	own := framingOf(client)
+	own := a.u.framing(client)
 	kind, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if err != nil {
 		kind = ""
@@ -47,7 +48,7 @@ func (a *attempt) open(resp *http.Response, client wire.Client, streamed bool) (
 		if streamed && own == wire.FramingNDJSON {
 			return a.framed(own, own, body) // lines of JSON under the name of JSON
 		}
-		return &answer{"", body}, nil
+		return &answer{body: body}, nil
 	case kind == "" || kind == "text/plain" || kind == "application/octet-stream" || kind == "binary/octet-stream":
 		return a.sniff(own, streamed, body)
 	}
@@ -58,7 +59,7 @@ func (a *attempt) framed(own, got wire.Framing, body io.Reader) (*answer, error)
 	if own != got {
 		return nil, a.malformed("a stream framed in another way than the provider's dialect has", nil)
 	}
-	return &answer{got, &bounded{body, maxStream}}, nil
+	return &answer{framing: got, body: &bounded{body, maxStream}}, nil
 }
 
 // sniff judges an answer without a telling content type.
@@ -72,7 +73,7 @@ func (a *attempt) sniff(own wire.Framing, streamed bool, body io.Reader) (*answe
 	case streamed && own == wire.FramingNDJSON && head == '{', own == wire.FramingEventStream && head == 0:
 		return a.framed(own, own, b)
 	case head == '{' || head == '[':
-		return &answer{"", b}, nil
+		return &answer{body: b}, nil
 	case own == wire.FramingSSE && (head == 'd' || head == 'e' || head == ':' || head == 'i' || head == 'r'): // data, event, id, retry, a comment
 		return a.framed(own, own, b)
 	}
@@ -130,7 +131,11 @@ func (a *answer) frames() frames {
 	case wire.FramingNDJSON:
 		return &lines{r: bufio.NewReaderSize(a.body, 4096)}
 	case wire.FramingEventStream:
-		return &eventStream{r: bufio.NewReaderSize(a.body, 4096)}
+		es := &eventStream{r: bufio.NewReaderSize(a.body, 4096)}
+		if a.inner {
+			return &chunks{in: es}
+		}
+		return es
 	}
 	return sseFrames{sse.NewReader(a.body, maxFrame)}
 }

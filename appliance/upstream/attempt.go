@@ -112,17 +112,17 @@ func (a *attempt) send(client wire.Client, out *wire.Outgoing, w *infer.Wire, mo
 	if err != nil {
 		return nil, infer.AsError(err)
 	}
-	body := out.Body
-	if u.profile.rewrite != nil {
-		if body, err = u.profile.rewrite(client.Dialect(), out); err != nil {
-			return nil, err
-		}
-	}
 	var theirs caller
 	if native(client, w) {
 		theirs = w.Header
 	}
 	head := u.header(a.ctx, client, out, theirs)
+	body := out.Body
+	if u.profile.rewrite != nil {
+		if body, err = u.profile.rewrite(client.Dialect(), out, head); err != nil {
+			return nil, err
+		}
+	}
 	a.limit(time.Duration(u.c.FirstByteTimeout), &errFirstByte)
 	// A kept connection may turn out to be closed before a byte of the request
 	// is on it. Nothing has been sent then, so it is the same attempt still.

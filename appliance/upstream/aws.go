@@ -12,8 +12,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"hearth/engine/infer"
 	"hearth/policy"
 	"hearth/web/jsonread"
+	"hearth/web/jsonwrite"
+	"hearth/web/wire"
 )
 
 // awsSignature signs with a key ("ID:SECRET[:TOKEN]" or JSON with the names that
@@ -195,4 +198,49 @@ func assumeRole(ctx context.Context, i *issuer, to, role string, identity Secret
 		return fail("the answer has no key")
 	}
 	return awsKey{k.ID, k.Secret, k.Session}, k.End, nil
+}
+
+// placeBedrock gives the paths of Bedrock: the Converse client writes its own;
+// Anthropic's dialect goes to InvokeModel.
+func placeBedrock(e *endpoint, dialect, model string, o *wire.Outgoing) (string, error) {
+	switch {
+	case dialect != dialectAnthropic:
+		return e.path + o.Path, nil
+	case strings.Contains(o.Path, "count_tokens"):
+		return "", infer.Unsupported("model", "the provider of this model counts no tokens in this dialect")
+	case o.Stream:
+		return e.path + "/model/" + awsEscape(model, true) + "/invoke-with-response-stream", nil
+	}
+	return e.path + "/model/" + awsEscape(model, true) + "/invoke", nil
+}
+
+// rewriteBedrock moves what Anthropic's dialect has elsewhere on Bedrock: the
+// model and the wish for a stream are in the path, the version and the betas in
+// the body.
+func rewriteBedrock(dialect string, o *wire.Outgoing, h http.Header) ([]byte, error) {
+	if dialect != dialectAnthropic {
+		return o.Body, nil
+	}
+	head := []byte(`"anthropic_version":"bedrock-2023-05-31"`)
+	n := 0
+	for _, line := range h["Anthropic-Beta"] {
+		for _, beta := range strings.Split(line, ",") {
+			if beta = strings.TrimSpace(beta); beta == "" {
+				continue
+			}
+			if n++; n == 1 {
+				head = append(head, `,"anthropic_beta":[`...)
+			} else {
+				head = append(head, ',')
+			}
+			head = jsonwrite.String(head, beta)
+		}
+	}
+	drop := []string{"model", "stream"}
+	if n > 0 {
+		head, drop = append(head, ']'), append(drop, "anthropic_beta")
+	}
+	delete(h, "Anthropic-Beta")
+	delete(h, "Anthropic-Version")
+	return restated(o.Body, string(head), drop)
 }

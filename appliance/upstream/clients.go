@@ -6,6 +6,7 @@ import (
 	"hearth/engine/infer"
 	"hearth/web/anthropic"
 	"hearth/web/bedrock"
+	"hearth/web/gemini"
 	"hearth/web/openai"
 	"hearth/web/responses"
 	"hearth/web/wire"
@@ -25,6 +26,8 @@ func newClient(dialect, kind string) wire.Client {
 		return openai.NewEmbeddingsClient(kind)
 	case dialectAnthropic:
 		return anthropic.Client{}
+	case dialectGemini:
+		return gemini.Client{}
 	case dialectConverse:
 		return bedrock.Client{}
 	}

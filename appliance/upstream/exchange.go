@@ -104,6 +104,7 @@ func (x *exchange) stream(ans *answer, body io.ReadCloser) error {
 		out = &other
 	}
 	dec := x.client.NewDecoder(x.request, out)
+	ans.inner = x.client.Dialect() == dialectAnthropic
 	frames := ans.frames()
 	var events []infer.Event
 	for {

@@ -11,8 +11,10 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -53,36 +55,44 @@ func placeVertex(e *endpoint, dialect, model string, o *wire.Outgoing) (string, 
 		}
 		return base + "/publishers/anthropic/models/" + url.PathEscape(model) + verb, nil
 	case dialectGemini:
-		_, rest, ok := strings.Cut(o.Path, "/models/")
-		if !ok {
-			return "", infer.Errorf(infer.CodeInternal, "cannot place a request for a Google model")
-		}
-		return base + "/publishers/google/models/" + rest, nil
+		return base + o.Path, nil // the client writes it relative to the region
 	}
 	return base + "/endpoints/openapi" + strings.TrimPrefix(o.Path, "/v1"), nil
 }
 
 // rewriteVertex moves what Anthropic's dialect has elsewhere on Vertex AI: the
 // model is in the path, the version in the body.
-func rewriteVertex(dialect string, o *wire.Outgoing) ([]byte, error) {
+func rewriteVertex(dialect string, o *wire.Outgoing, _ http.Header) ([]byte, error) {
 	if dialect != dialectAnthropic {
 		return o.Body, nil
 	}
-	v, err := jsonread.Parse(o.Body, jsonread.Limits{})
-	if err != nil {
-		return nil, err
+	drop := []string{"model"}
+	if strings.Contains(o.Path, "count_tokens") {
+		drop = nil // there the path names no model
 	}
-	keep := strings.Contains(o.Path, "count_tokens") // which needs the model in its body
-	out := append(make([]byte, 0, len(o.Body)+48), `{"anthropic_version":"vertex-2023-10-16"`...)
-	err = v.Members(func(key string, m jsonread.Value) error {
-		if key == "anthropic_version" || key == "model" && !keep {
-			return nil
+	return restated(o.Body, `"anthropic_version":"vertex-2023-10-16"`, drop)
+}
+
+// restated is a body with other members at its head, without those of drop and
+// without those that are put in.
+func restated(body []byte, head string, drop []string) ([]byte, error) {
+	var c jsonread.Cursor
+	c.Reset(body)
+	out := append(append(make([]byte, 0, len(body)+len(head)+2), '{'), head...)
+	for ok := c.Object(); ok && c.More(); {
+		raw := c.Key()
+		key := jsonread.Unescape(raw)
+		value := c.Raw()
+		if key == "anthropic_version" || slices.Contains(drop, key) {
+			continue
 		}
 		out = jsonwrite.String(append(out, ','), key)
-		out = append(append(out, ':'), m.Raw()...)
-		return nil
-	})
-	return append(out, '}'), err
+		out = append(append(out, ':'), value...)
+	}
+	if !c.End() {
+		return nil, infer.Invalid("", "cannot pass the request on: its body is not an object")
+	}
+	return append(out, '}'), nil
 }
 
 // vertexClient chooses by the model's name, which tells its publisher.
@@ -305,4 +315,34 @@ func signJWT(key *rsa.PrivateKey, id string, c claims) (string, error) {
 		return "", errors.New("cannot sign with the private key")
 	}
 	return text + "." + enc.EncodeToString(sig), nil
+}
+
+// geminiKey sends the key in Google's header, or as a bearer on the routes of
+// OpenAI's dialect, which the Gemini API has too.
+func geminiKey(u *Upstream, c *policy.UpstreamConfig, ref string, src source) (signer, error) {
+	if ref == "oidc-file" {
+		return googleToken(u, c, ref, src)
+	}
+	return &geminiSigner{keyHeader{name: "X-Goog-Api-Key", source: src}, keyHeader{name: "Authorization", before: "Bearer ", source: src}}, nil
+}
+
+type geminiSigner struct{ own, openAI keyHeader }
+
+func (g *geminiSigner) sign(ctx context.Context, req *http.Request, body []byte) error {
+	if strings.Contains(req.URL.Path, "/openai/") {
+		return g.openAI.sign(ctx, req, body)
+	}
+	return g.own.sign(ctx, req, body)
+}
+
+func (g *geminiSigner) refused() { g.own.refused() }
+func (g *geminiSigner) close()   { g.own.close() }
+
+// placeGemini gives the paths of the Gemini API.
+func placeGemini(e *endpoint, dialect, _ string, o *wire.Outgoing) (string, error) {
+	if dialect == dialectGemini {
+		return join(e.path, "", dialect, o.Path), nil
+	}
+	base := strings.TrimSuffix(strings.TrimSuffix(e.path, "/openai"), "/v1beta")
+	return base + "/v1beta/openai" + o.Path, nil
 }

@@ -54,7 +54,7 @@ func (u *Upstream) header(ctx context.Context, client wire.Client, out *wire.Out
 	h["Accept"] = accepts[wire.FramingSSE]
 	if !out.Stream {
 		h["Accept"] = acceptWhole
-	} else if f := framingOf(client); f != wire.FramingSSE {
+	} else if f := u.framing(client); f != wire.FramingSSE {
 		h["Accept"] = accepts[f]
 	}
 	for k, v := range out.Header {
@@ -89,7 +89,11 @@ var (
 	}
 )
 
-func framingOf(c wire.Client) wire.Framing {
+// framing is how a stream in a client's dialect is framed here.
+func (u *Upstream) framing(c wire.Client) wire.Framing {
+	if f, ok := u.profile.framing[c.Dialect()]; ok {
+		return f
+	}
 	if f, ok := c.(wire.Framer); ok {
 		return f.Framing()
 	}

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -47,8 +48,10 @@ type profile struct {
 	needs         []string // keys that must be set
 	// place puts the dialect's path where this provider has it. nil: appended.
 	place func(e *endpoint, dialect, model string, o *wire.Outgoing) (path string, err error)
-	// rewrite changes the body that is sent; nil: none.
-	rewrite func(dialect string, o *wire.Outgoing) ([]byte, error)
+	// rewrite changes the body that is sent, and its head; nil: neither.
+	rewrite func(dialect string, o *wire.Outgoing, h http.Header) ([]byte, error)
+	// framing of a dialect's streams, where it is not the dialect's own.
+	framing map[string]wire.Framing
 	probe   string // where a health probe usually is; documentation only
 }
 
@@ -76,9 +79,9 @@ var profiles = []profile{
 	{kind: "litellm", version: "/v1", dialects: []string{dialectChat, dialectCompletions, dialectEmbeddings, dialectAnthropic}, optional: []string{dialectResponses}, scheme: bearerKey, idle: idleShort, probe: "/health/liveliness"},
 	{kind: "azure", version: "/openai/v1", dialects: openAIDialects, optional: []string{dialectResponses}, scheme: azureKey, idle: idleLong, place: placeAzure},
 	{kind: "anthropic", base: "https://api.anthropic.com", dialects: []string{dialectAnthropic}, scheme: headerKey("X-Api-Key"), idle: idleLong, versionHeader: "Anthropic-Version"},
-	{kind: "gemini", base: "https://generativelanguage.googleapis.com", dialects: []string{dialectGemini}, scheme: headerKey("X-Goog-Api-Key"), idle: idleLong},
+	{kind: "gemini", base: "https://generativelanguage.googleapis.com", dialects: []string{dialectGemini, dialectChat, dialectEmbeddings}, scheme: geminiKey, idle: idleLong, place: placeGemini},
 	{kind: "vertex", base: "https://{region}-aiplatform.googleapis.com/v1", dialects: []string{dialectGemini, dialectAnthropic, dialectChat}, scheme: googleToken, idle: idleLong, needs: []string{"project", "region"}, place: placeVertex, rewrite: rewriteVertex},
-	{kind: "bedrock", base: "https://bedrock-runtime.{region}.amazonaws.com", dialects: []string{dialectConverse}, scheme: awsSignature, idle: idleLong, needs: []string{"region"}},
+	{kind: "bedrock", base: "https://bedrock-runtime.{region}.amazonaws.com", dialects: []string{dialectConverse, dialectAnthropic}, scheme: awsSignature, idle: idleLong, needs: []string{"region"}, place: placeBedrock, rewrite: rewriteBedrock, framing: map[string]wire.Framing{dialectAnthropic: wire.FramingEventStream}},
 	{kind: "hearth", version: "/v1", dialects: []string{dialectChat, dialectResponses, dialectCompletions, dialectEmbeddings, dialectAnthropic, dialectGemini, dialectOllamaChat, dialectOllamaGenerate}, scheme: bearerKey, idle: idleLong, probe: "/health"},
 }
 

@@ -113,7 +113,8 @@ func TestParameters(t *testing.T) {
 		{"cohere.command-r-v1:0", func(r *infer.Request) { r.Sampling.TopK = 40 }, "additionalModelRequestFields", `{"k":40}`},
 		{model, func(r *infer.Request) { r.Thinking.Budget, r.Sampling.MaxTokens = 2000, 9000 }, "additionalModelRequestFields", `{"thinking":{"type":"enabled","budget_tokens":2000}}`},
 		{model, func(r *infer.Request) { r.Thinking.Budget, r.Sampling.MaxTokens = 2000, 900 }, "additionalModelRequestFields", ``},
-		{model, func(r *infer.Request) { r.Thinking.Effort = "high" }, "additionalModelRequestFields", `{"thinking":{"type":"adaptive"},"output_config":{"effort":"high"}}`},
+		{"anthropic.claude-opus-4-6-v1", func(r *infer.Request) { r.Thinking.Effort = "high" }, "additionalModelRequestFields", `{"thinking":{"type":"adaptive"},"output_config":{"effort":"high"}}`},
+		{model, func(r *infer.Request) { r.Thinking.Effort, r.Sampling.MaxTokens = "low", 9000 }, "additionalModelRequestFields", `{"thinking":{"type":"enabled","budget_tokens":2048}}`},
 		{model, func(r *infer.Request) { r.Thinking.Switch = "off" }, "additionalModelRequestFields", `{"thinking":{"type":"disabled"}}`},
 		{"openai.gpt-oss-120b-1:0", func(r *infer.Request) { r.Thinking.Effort = "xhigh" }, "additionalModelRequestFields", `{"reasoning_effort":"high"}`},
 		{"us.amazon.nova-2-lite-v1:0", func(r *infer.Request) { r.Thinking.Budget = 4000 }, "additionalModelRequestFields", `{"reasoningConfig":{"type":"enabled","maxReasoningEffort":"medium"}}`},
@@ -393,4 +394,16 @@ func FuzzEncode(f *testing.F) {
 			t.Fatalf("no JSON: %q", o.Body)
 		}
 	})
+}
+
+func TestBudgeted(t *testing.T) {
+	for name, want := range map[string]bool{
+		"eu.anthropic.claude-3-7-sonnet-20250219-v1:0": true, "anthropic.claude-opus-4-20250514-v1:0": true, "anthropic.claude-opus-4-1-20250805-v1:0": true,
+		model: true, "anthropic.claude-haiku-4-5-20251001-v1:0": true, "anthropic.claude-instant-v1": true, "anthropic.claude-v2:1": true,
+		"anthropic.claude-opus-4-6-v1": false, "global.anthropic.claude-sonnet-5-v1:0": false, "anthropic.claude-opus-5-1-20270101-v1:0": false, "amazon.nova-pro-v1:0": false,
+	} {
+		if budgeted(name) != want {
+			t.Errorf("%s: got %v", name, !want)
+		}
+	}
 }

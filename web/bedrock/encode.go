@@ -2,6 +2,7 @@ package bedrock
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"hearth/engine/infer"
@@ -32,7 +33,7 @@ func encode(r *infer.Request, t wire.Target) ([]byte, error) {
 	dst = append(dst, tools...)
 	limit := maxOutput(r, t)
 	dst = appendInference(dst, r, limit, fam)
-	dst = appendFields(dst, r, limit, fam)
+	dst = appendFields(dst, r, t, limit, fam)
 	if r.Format.Kind == infer.FormatJSONSchema && len(r.Format.Schema) > 0 {
 		dst = append(dst, `,"outputConfig":{"textFormat":{"type":"json_schema","structure":{"jsonSchema":{"schema":`...)
 		dst = jsonwrite.String(dst, string(r.Format.Schema)) // a string, not an object
@@ -131,7 +132,7 @@ func familyOf(model string) family {
 
 // appendFields appends additionalModelRequestFields: what the maker of the model
 // calls otherwise.
-func appendFields(dst []byte, r *infer.Request, limit int, fam family) []byte {
+func appendFields(dst []byte, r *infer.Request, t wire.Target, limit int, fam family) []byte {
 	start := len(dst)
 	if k := r.Sampling.TopK; k > 0 {
 		switch fam {
@@ -145,7 +146,11 @@ func appendFields(dst []byte, r *infer.Request, limit int, fam family) []byte {
 	}
 	switch fam {
 	case claude:
-		dst = appendThinking(dst, &r.Thinking, limit)
+		th := r.Thinking
+		if budgeted(t.Model) {
+			inTokens(&th)
+		}
+		dst = appendThinking(dst, &th, limit)
 	case nova2:
 		dst = appendNovaReasoning(dst, &r.Thinking)
 	default:
@@ -159,6 +164,51 @@ func appendFields(dst []byte, r *infer.Request, limit int, fam family) []byte {
 	body := slices.Clone(dst[start+1:])
 	dst = append(append(dst[:start], `,"additionalModelRequestFields":{`...), body...)
 	return append(dst, '}')
+}
+
+// budgeted tells a model of Claude's from before adaptive thinking, which came
+// with 4.6, by its name ("eu.anthropic.claude-3-7-sonnet-20250219-v1:0").
+func budgeted(model string) bool {
+	_, rest, ok := strings.Cut(strings.ToLower(model), "claude-")
+	if !ok {
+		return false
+	}
+	parts := strings.FieldsFunc(rest, func(r rune) bool { return r == '-' || r == '@' || r == '.' || r == ':' })
+	var version []int
+	for _, p := range parts {
+		n, err := strconv.Atoi(p)
+		if err != nil && len(version) == 0 {
+			continue // the family
+		}
+		if err != nil || n >= 100 || len(version) == 2 {
+			break // a date, or what follows
+		}
+		version = append(version, n)
+	}
+	switch len(version) {
+	case 0:
+		return strings.HasPrefix(rest, "instant")
+	case 1:
+		return version[0] <= 4
+	}
+	return version[0] < 4 || version[0] == 4 && version[1] < 6
+}
+
+// budgets is what an effort is worth in tokens.
+var budgets = map[string]int{"minimal": minBudget, "low": 2048, "medium": 8192, "high": 16384, "xhigh": 24576, "max": 32000}
+
+// inTokens says as a budget what is said as an effort or a switch.
+func inTokens(th *infer.Thinking) {
+	if th.Switch == "off" || th.Effort == "none" {
+		return
+	}
+	if th.Budget == 0 {
+		th.Budget = budgets[th.Effort]
+	}
+	if th.Budget == 0 && th.Switch != "" {
+		th.Budget = budgets["medium"]
+	}
+	th.Effort = ""
 }
 
 // minBudget is the least budget that Claude takes.
