@@ -19,6 +19,10 @@ func (x *exchange) body() (b []byte, done func(), err error) {
 	if err := x.mediaType(); err != nil {
 		return nil, done, err
 	}
+	coding, bad := x.coding()
+	if bad != nil {
+		return nil, done, bad
+	}
 	lim := &x.s.lim
 	if x.r.ContentLength > lim.BodyBytes {
 		return nil, done, tooLarge(lim.BodyBytes)
@@ -45,6 +49,13 @@ func (x *exchange) body() (b []byte, done func(), err error) {
 		return nil, done, err
 	}
 	b = make([]byte, 0, size)
+	src := &bodySource{x: x}
+	var in io.Reader = src
+	if coding != "" {
+		u := &unpacked{coding: coding, src: src}
+		defer u.done()
+		in = u
+	}
 	end := time.Now().Add(lim.BodyTime)
 	for {
 		if len(b) == cap(b) {
@@ -59,9 +70,8 @@ func (x *exchange) body() (b []byte, done func(), err error) {
 			stall = end
 		}
 		_ = x.w.rc.SetReadDeadline(stall)
-		n, err := x.r.Body.Read(b[len(b):cap(b)])
+		n, err := in.Read(b[len(b):cap(b)])
 		b = b[:len(b)+n]
-		x.bodyIn += int64(n)
 		if int64(len(b)) > lim.BodyBytes {
 			return nil, done, tooLarge(lim.BodyBytes)
 		}
@@ -84,6 +94,10 @@ func tooLarge(limit int64) *infer.Error {
 
 // bodyError puts what the connection did into words.
 func bodyError(err error) error {
+	var known *infer.Error
+	if errors.As(err, &known) {
+		return known
+	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return infer.Errorf(infer.CodeSlowBody, "cannot read the body: it did not arrive in time")
 	}
@@ -95,9 +109,6 @@ func bodyError(err error) error {
 // mediaType takes JSON, or no statement at all, which several clients make.
 func (x *exchange) mediaType() error {
 	h := x.r.Header
-	if ce := h.Get("Content-Encoding"); ce != "" && !strings.EqualFold(ce, "identity") {
-		return infer.Errorf(infer.CodeMediaType, "cannot read a compressed body: got content-encoding %.40q, wanted none", ce)
-	}
 	ct := h.Get("Content-Type")
 	if ct == "" || x.route.anyType {
 		return nil

@@ -280,7 +280,7 @@ func TestErrors(t *testing.T) {
 	f("method of a prefix", b.do("DELETE", "/v1/models/a", ""), 405, "method_not_allowed", false)
 	f("media type", b.do("POST", chatPath, ask("x"), "Content-Type", "application/x-www-form-urlencoded"), 415, "unsupported_media_type", false)
 	f("charset", b.do("POST", chatPath, ask("x"), "Content-Type", "application/json; charset=utf-16"), 415, "unsupported_media_type", false)
-	f("compressed", b.do("POST", chatPath, ask("x"), "Content-Encoding", "gzip"), 415, "unsupported_media_type", false)
+	f("compressed", b.do("POST", chatPath, ask("x"), "Content-Encoding", "br"), 415, "unsupported_media_type", false)
 	f("no body", b.do("POST", chatPath, ""), 400, "invalid_request", false)
 	f("no JSON", b.do("POST", chatPath, "{"), 400, "invalid_request", false)
 	f("unknown field", b.do("POST", chatPath, ask("x", `"frobnicate":1`)), 400, "invalid_request", false)
