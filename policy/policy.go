@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -163,7 +164,7 @@ func (p *Policy) Route(id *Identity, model string) (*Route, error) {
 	r := s.routes[model]
 	if r == nil || !mayUse(t, k, r, model) {
 		return nil, &infer.Error{Code: infer.CodeModelNotFound, Param: "model",
-			Message: "the model does not exist or this api key may not use it"}
+			Message: fmt.Sprintf("the model %.128q does not exist or this api key may not use it", model)}
 	}
 	sc := scopeOf(t, k)
 	return sc.permit(r)
