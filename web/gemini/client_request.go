@@ -191,8 +191,8 @@ func (e *encoder) model(m *infer.Message) {
 		}
 	}
 	thoughts := m.Thoughts
-	if len(thoughts) == 0 && m.Reasoning != "" {
-		thoughts = []infer.Thought{{Text: m.Reasoning}}
+	if m.Reasoning != "" && !slices.ContainsFunc(thoughts, func(t infer.Thought) bool { return t.Text != "" }) {
+		thoughts = append([]infer.Thought{{Text: m.Reasoning}}, thoughts...)
 	}
 	for _, t := range thoughts {
 		own, isOwn := strings.CutPrefix(t.Signature, native)

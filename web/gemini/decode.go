@@ -95,9 +95,6 @@ func (d *decoder) top(key string, v jsonread.Value) error {
 		return d.serviceTier(v)
 	case "store":
 		return d.flag(v, infer.FeatureStore)
-	case "continuationToken":
-		d.use(infer.FeatureState, v)
-		return nil
 	case "modelArmorConfig":
 		d.use(infer.FeatureSafety, v)
 		return nil

@@ -20,6 +20,7 @@ var classes = map[infer.Feature]infer.Class{
 	infer.FeatureToolResultMedia:  infer.Emulated,    // images of the result's turn
 	infer.FeatureThought:          infer.Carried,
 	infer.FeatureThoughtSealed:    infer.Dropped,
+	infer.FeatureThoughtSummary:   infer.Transformed, // thoughts of its turn
 	infer.FeatureThoughtSignature: infer.Dropped,
 	infer.FeatureCacheBreakpoint:  infer.Dropped,
 	infer.FeaturePrefill:          infer.Carried,
