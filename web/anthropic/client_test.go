@@ -293,6 +293,22 @@ func TestDecodeStream(t *testing.T) {
 	}
 }
 
+// TestDecodeNoStop tells nobody of a stop before the end mark has come.
+func TestDecodeNoStop(t *testing.T) {
+	for _, native := range []bool{false, true} {
+		events, err := frames(t, native, wStart, wText0, wHello, wStop0, wDelta, `{"type":"ping"}`)
+		if classOf(err) != infer.FailLost || strings.Contains(brief(events), "finish") || strings.Contains(brief(events), "message_delta") {
+			t.Errorf("native %v: got %s, %v", native, brief(events), err)
+		}
+	}
+	for n, want := range map[int]infer.FailureClass{maxHeld - 2: "", maxHeld + 1: infer.FailMalformed} {
+		lines := append(append([]string{wStart}, repeat(wDelta, n)...), wStop)
+		if _, err := frames(t, true, lines...); classOf(err) != want {
+			t.Errorf("%d frames held: got %v, want %q", n, err, want)
+		}
+	}
+}
+
 // TestDecodeNative keeps every frame, in order and unchanged.
 func TestDecodeNative(t *testing.T) {
 	lines := []string{wStart, `{"type":"ping"}`, wText0, wHello, `{"type":"new_event","x":1}`, wStop0, wDelta, wStop}
@@ -324,6 +340,14 @@ func TestDecodeNative(t *testing.T) {
 	if string(out) != all.String() {
 		t.Errorf("got  %s\nwant %s", out, all.String())
 	}
+}
+
+func repeat(s string, n int) []string {
+	out := make([]string, n)
+	for i := range out {
+		out[i] = s
+	}
+	return out
 }
 
 func classOf(err error) infer.FailureClass {

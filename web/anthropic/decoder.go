@@ -19,8 +19,11 @@ type answerDecoder struct {
 	blocks  []received
 	calls   int
 	finish  infer.FinishReason
-	usage   counts
-	bytes   int // of the answer, for an estimate
+	// held is what came from the first stop_reason on. A provider may still die
+	// before message_stop, and then nobody must have been told of a stop.
+	held  []infer.Event
+	usage counts
+	bytes int // of the answer, for an estimate
 
 	frames []infer.Frame
 	kept   []byte
@@ -74,15 +77,28 @@ func (d *answerDecoder) Frame(dst []infer.Event, name string, data []byte) ([]in
 	if err != nil {
 		return dst[:mark], err
 	}
-	if !d.native || drop {
+	if d.native && !drop {
+		if len(dst) == mark {
+			dst = append(dst, infer.Event{Kind: infer.EventFrame})
+		}
+		dst[mark].Frame = d.keep(name, data)
+	}
+	if d.finish == "" {
 		return dst, nil
 	}
-	if len(dst) == mark {
-		dst = append(dst, infer.Event{Kind: infer.EventFrame})
+	if d.held = append(d.held, dst[mark:]...); len(d.held) > maxHeld {
+		return dst[:mark], malformed("too much between the stop_reason and message_stop")
 	}
-	dst[mark].Frame = d.keep(name, data)
+	dst = dst[:mark]
+	if d.done {
+		dst = append(dst, d.held...)
+	}
 	return dst, nil
 }
+
+// maxHeld bounds what may come between the first stop_reason and message_stop:
+// further totals and pings.
+const maxHeld = 256
 
 // keep copies a frame. Many share one piece of memory: a frame is small and
 // lives until it is written.
