@@ -1,10 +1,12 @@
-// Package openai speaks OpenAI's wire format as a server: chat completions,
-// completions, embeddings, the model list, and vLLM's tokenize and detokenize.
+// Package openai speaks OpenAI's wire format as a server and as a client: chat
+// completions, completions and embeddings both ways, the model list, and vLLM's
+// tokenize and detokenize as a server.
 //
-// A request is decoded completely or refused. Every field that OpenAI, vLLM and
-// llama.cpp document is either carried into infer.Request, or is in the table
-// sideFields with the values that ask for what is done anyway, or is a 400 that
-// names it; a field that nobody documents is a 400 too, since a mistyped name
+// A request is decoded completely; what is malformed by OpenAI's own schema is
+// refused. Every field that OpenAI, vLLM and llama.cpp document is either carried
+// into infer.Request, or is in the table sideFields with the values that ask for
+// what is done anyway; any other field or value is noted as a use, so that
+// whatever serves the request takes it or refuses it by name: a mistyped name
 // that is passed over answers another question than was asked.
 package openai
 

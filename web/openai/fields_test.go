@@ -33,14 +33,15 @@ var decodedFields = [][4]string{
 	{"echo, suffix", "completions", "true or false; a string", "not both"},
 	{"best_of", "completions", "equal to n", ""},
 	{"stream, stream_options", "both", "true or false; include_usage, continuous_usage_stats, include_obfuscation", ""},
-	{"tools, functions", "chat", "up to 256 functions", "other types of tool are refused by name"},
+	{"tools, functions", "chat", "up to 256 functions", "other types of tool are for providers that know them"},
 	{"tool_choice, function_call", "chat", "none, auto, required, a function, allowed_tools", ""},
 	{"parallel_tool_calls", "chat", "true or false", ""},
 	{"response_format", "both", "text, json_object, json_schema, regex, grammar", "one constraint in all"},
 	{"structured_outputs", "both", "json, regex, grammar, choice, json_object", "vLLM's form"},
 	{"guided_json, guided_regex, guided_grammar, guided_choice", "both", "", "vLLM's older form"},
 	{"json_schema, regex, grammar", "both", "", "llama.cpp's and SGLang's form"},
-	{"chat_template_kwargs, enable_thinking, reasoning_effort", "chat", "", "become variables of the template, which takes only those it reads"},
+	{"chat_template_kwargs", "chat", "", "variables of the template, which takes only those it reads"},
+	{"reasoning_effort, enable_thinking, thinking_budget, thinking, reasoning", "chat", "", "how much to reason; variables of a template that reads them"},
 	{"include_reasoning", "chat", "true or false", "false leaves the reasoning out of the answer"},
 	{"add_generation_prompt, continue_final_message", "chat", "true or false", "not both true"},
 	{"return_token_ids, return_tokens_as_token_ids", "both", "true or false", ""},
@@ -53,13 +54,14 @@ func TestFieldsDocument(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("# Request fields of the OpenAI dialect\n\n")
 	b.WriteString("Made from the tables in the code; `go test ./web/openai -run Fields -update` rewrites it. `null` means the default for every optional field.\n")
-	b.WriteString("A field that is in no table is refused with 400 `unknown field`, and so is a value out of range; `param` names the field.\n\n")
+	b.WriteString("This is what the engine in the box takes. A provider that speaks the same dialect is sent every field as it came, known or not. Whatever else serves the request\n")
+	b.WriteString("says of each field whether it has it; one that would be lost, or a value out of range, is refused with 400 or reported, as its route says, and `param` names the field.\n\n")
 	b.WriteString("## Decoded\n\n| field | route | values | remarks |\n| --- | --- | --- | --- |\n")
 	for _, r := range decodedFields {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", r[0], r[1], r[2], r[3])
 	}
 	names := slices.Sorted(maps.Keys(sideFields))
-	b.WriteString("\n## Accepted with any value, since none can change the answer\n\n| field | type | why |\n| --- | --- | --- |\n")
+	b.WriteString("\n## Labels and hints: any value, since none can change the answer\n\n| field | type | why |\n| --- | --- | --- |\n")
 	for _, name := range names {
 		if f := sideFields[name]; f.neutral == nil {
 			fmt.Fprintf(&b, "| %s | %s | %s |\n", name, f.kinds[0], f.why)
