@@ -82,7 +82,9 @@ func (c *call) generate(t *target, yield func(infer.Event, error) bool) error {
 	var waiting []infer.Event
 	wait := !t.local() || len(c.targets) > 1
 	served := infer.Served{Name: c.path.Name, Fingerprint: c.grant.Contract}
-	for ev, err := range c.stream.normalize(t.backend.Generate(c.ctx, t.request(c.request)), served) {
+	c.filter = c.path.Rules.After(t.asked)
+	events := c.stream.normalize(t.backend.Generate(c.ctx, t.request(t.asked)), served)
+	for ev, err := range c.filter.Filter(events) {
 		if err != nil {
 			return err
 		}

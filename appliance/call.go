@@ -24,6 +24,7 @@ func (a *Appliance) Call(ctx context.Context, g *web.Grant, r *infer.Request) it
 			c.normalize, // whose it is, under which id
 			c.rules,     // may it be served here
 			c.route,     // by which candidates, until when
+			c.before,    // what the route's rules say of it, and change
 			c.weigh,     // what would be lost, how large is it, can it ever fit
 			c.hold,      // is there money for the worst case
 		} {
@@ -51,6 +52,12 @@ type call struct {
 	path    *policy.Route
 	targets []*target // the route's candidates, from weigh on
 	size    infer.Count
+
+	media     *infer.Request // the request with its images fetched
+	mediaErr  error
+	decisions []policy.Decision    // of the rules on the request
+	filter    *policy.AnswerFilter // of the rules on the answer, in this attempt
+
 	held    *policy.Reservation
 	refused bool // by the hold, which then has written the row
 

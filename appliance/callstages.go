@@ -85,6 +85,20 @@ func (c *call) route() error {
 	return nil
 }
 
+// before asks the rules of the route, which may change the request or refuse it.
+func (c *call) before() error {
+	if err := c.a.policy.AllowTools(&c.adm.ID, c.request); err != nil {
+		return err
+	}
+	changed, decisions, err := c.path.Rules.Before(c.request)
+	c.decisions = decisions
+	if err != nil {
+		return err
+	}
+	c.request = changed
+	return nil
+}
+
 // weigh takes the candidates and finds out what each would lose, whether it may
 // be asked, and how large the request is at most. It fails if none is left.
 func (c *call) weigh() error { return c.weighEach((*target).weigh) }
@@ -200,6 +214,12 @@ func (c *call) result() policy.Outcome {
 		made, _ := c.attempted(nil)
 		o.Attempts = append(o.Attempts, made)
 	}
+	for _, d := range c.decisions {
+		o.Decisions = append(o.Decisions, d.String())
+	}
+	for _, d := range c.filter.Decisions() {
+		o.Decisions = append(o.Decisions, d.String())
+	}
 	o.Termination = c.termination()
 	for _, l := range c.grant.Losses {
 		o.Losses = append(o.Losses, l.Path+"="+string(l.Class))
@@ -218,6 +238,8 @@ func (c *call) termination() store.Termination {
 		return store.TermComplete
 	case c.outcome == store.OutcomeRefused:
 		return store.TermRefused
+	case c.err != nil && errors.Is(c.err, policy.ErrDenied):
+		return store.TermDenied
 	case errors.Is(cause, errDeadline), errors.Is(cause, context.DeadlineExceeded):
 		return store.TermDeadline
 	case errors.Is(cause, errStopping):

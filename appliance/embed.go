@@ -15,7 +15,7 @@ func (a *Appliance) Embed(ctx context.Context, g *web.Grant, r *infer.EmbedReque
 	c.embed = r
 	defer c.close()
 	defer c.finish()
-	for _, stage := range []func() error{c.validateEmbed, c.normalize, c.rules, c.route, c.weighEmbed, c.hold} {
+	for _, stage := range []func() error{c.validateEmbed, c.normalize, c.rules, c.route, c.beforeEmbed, c.weighEmbed, c.hold} {
 		if err := stage(); err != nil {
 			return nil, c.fail(err)
 		}
@@ -53,6 +53,17 @@ func (c *call) validateEmbed() error {
 	case c.embed.Dimensions < 0:
 		return infer.Invalid("dimensions", "must not be negative, got %d", c.embed.Dimensions)
 	}
+	return nil
+}
+
+// beforeEmbed is before for embeddings.
+func (c *call) beforeEmbed() error {
+	changed, decisions, err := c.path.Rules.BeforeEmbed(c.embed)
+	c.decisions = decisions
+	if err != nil {
+		return err
+	}
+	c.embed = changed
 	return nil
 }
 

@@ -1,6 +1,8 @@
 package appliance
 
 import (
+	"slices"
+
 	"hearth/engine/infer"
 	"hearth/policy"
 )
@@ -9,9 +11,10 @@ import (
 type target struct {
 	candidate *policy.Candidate
 	backend   infer.Backend
-	up        *liveUpstream // nil for a local model
-	model     string        // its name there
-	info      infer.Model   // of a local model
+	up        *liveUpstream  // nil for a local model
+	model     string         // its name there
+	info      infer.Model    // of a local model
+	asked     *infer.Request // as it goes here, but for the model's name
 	losses    []infer.Loss
 	size      infer.Count
 	err       error // why it cannot be asked; nil: it can
@@ -69,17 +72,28 @@ func (t *target) request(r *infer.Request) *infer.Request {
 // weigh finds what the request loses here, refuses what the route does not let
 // pass, and counts its tokens.
 func (t *target) weigh(c *call) {
-	if t.local() {
-		t.losses = infer.Losses(c.request.Uses, localClassOf(t.info))
-	} else {
-		t.losses = t.up.Losses(c.request)
+	t.asked = c.request
+	t.losses = t.lost(t.asked)
+	if c.a.config().Media.Fetch && slices.ContainsFunc(t.losses, func(l infer.Loss) bool { return l.Feature == infer.FeatureImageURL }) {
+		if t.asked, t.err = c.inlined(); t.err != nil {
+			return
+		}
+		t.losses = t.lost(t.asked)
 	}
 	if !c.reports() {
 		if t.err = refuse(t.losses, t.local()); t.err != nil {
 			return
 		}
 	}
-	t.size, t.err = t.backend.Count(c.ctx, t.request(c.request))
+	t.size, t.err = t.backend.Count(c.ctx, t.request(t.asked))
+}
+
+// lost is what r loses here.
+func (t *target) lost(r *infer.Request) []infer.Loss {
+	if t.local() {
+		return infer.Losses(r.Uses, localClassOf(t.info))
+	}
+	return t.up.Losses(r)
 }
 
 // refuse gives the error for the first loss that changes what is asked for.

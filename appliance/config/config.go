@@ -30,6 +30,7 @@ type Config struct {
 	Responses Responses `toml:"responses"`
 
 	Idempotency Idempotency `toml:"idempotency"`
+	Media       Media       `toml:"media"`
 
 	// Policy has [auth], [[tenant]], [[route]], [[price]] and the keys zone and
 	// price_version, which stand above all tables.
@@ -48,6 +49,7 @@ func Default() *Config {
 	c.Drain.setDefaults()
 	c.Responses.setDefaults()
 	c.Idempotency.setDefaults()
+	c.Media.setDefaults()
 	c.fillEmpty()
 	return c
 }

@@ -57,4 +57,5 @@ func (c *Config) validate(f *Faults) {
 	f.span("drain.grace", c.Drain.Grace, 0, 10*time.Minute)
 	c.Responses.validate(f)
 	c.Idempotency.validate(f)
+	c.Media.validate(f)
 }
