@@ -152,3 +152,6 @@ func (b *Bridge) Status(context.Context) web.Status { return web.Status{} }
 
 // SaveResponse keeps nothing: cases ask for store: false.
 func (b *Bridge) SaveResponse(context.Context, *web.Grant, *web.StoredResponse) error { return nil }
+
+// KeepsResponses is false.
+func (b *Bridge) KeepsResponses() bool { return false }

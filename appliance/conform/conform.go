@@ -51,7 +51,7 @@ type Case struct {
 	// Scripts are what the scripted provider plays, one for each attempt.
 	Scripts []json.RawMessage `json:"scripts,omitempty"`
 	// Only and Not name inbound dialects and provider dialects, as
-	// "in:chat" or "out:anthropic".
+	// "in:chat" or "out:anthropic"; Not also pairs, as "messages>anthropic".
 	Only []string `json:"only,omitempty"`
 	Not  []string `json:"not,omitempty"`
 	// Leave is when the caller goes: "first" after the first piece of text,
@@ -110,7 +110,7 @@ func Cases(fs []Family) []Case {
 // Applies says whether a case is meant for a pair of dialects.
 func (c *Case) Applies(in, out string) bool {
 	for _, s := range c.Not {
-		if s == "in:"+in || s == "out:"+out {
+		if s == "in:"+in || s == "out:"+out || s == in+">"+out {
 			return false
 		}
 	}

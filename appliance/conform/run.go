@@ -67,8 +67,8 @@ const caseTime = 90 * time.Second
 const maxAnswer = 64 << 20
 
 // Run puts one case in one dialect and mode.
-func (g *Gateway) Run(ctx context.Context, c *Case, in, mode string) Outcome {
-	o := Outcome{Case: c.ID, In: in, Mode: mode, family: c.family}
+func (g *Gateway) Run(ctx context.Context, c *Case, in, mode string) (o Outcome) {
+	o = Outcome{Case: c.ID, In: in, Mode: mode, family: c.family}
 	began := time.Now()
 	defer func() { o.MS = time.Since(began).Milliseconds() }()
 	ctx, cancel := context.WithTimeout(ctx, caseTime)
@@ -106,7 +106,7 @@ func (g *Gateway) waitClosed(want *Expect, left time.Time) []Observed {
 	if left.IsZero() {
 		left = time.Now()
 	}
-	for time.Since(left) < time.Duration(want.ClosedMS)*time.Millisecond+time.Second {
+	for time.Since(left) < time.Duration(want.ClosedMS)*time.Millisecond+2*time.Second {
 		if saw = g.Stage.Saw(); len(saw) > 0 && !saw[len(saw)-1].Closed.IsZero() {
 			break
 		}

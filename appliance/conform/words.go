@@ -15,7 +15,7 @@ func told(out, finish string) string {
 		"anthropic":        {"content_filter": "refusal"},
 		"gemini":           {"refusal": "content_filter", "stop_sequence": "stop", "context": "length", "pause": "stop"},
 		"ollama-chat":      {"refusal": "stop", "content_filter": "stop", "stop_sequence": "stop", "context": "length", "pause": "stop"},
-		"bedrock-converse": {"refusal": "content_filter", "pause": "stop"},
+		"bedrock-converse": {"refusal": "content_filter", "pause": "stop", "stop_sequence": "stop"},
 	}[out]
 	if w := words[finish]; w != "" {
 		return w
@@ -32,6 +32,8 @@ func shown(in, finish string) []string {
 			return []string{"refusal"}
 		case "context":
 			return []string{"context", "length"}
+		case "stop":
+			return []string{"stop", "stop_sequence"} // a sequence that matched may be found out
 		}
 		return []string{finish}
 	case Gemini:

@@ -25,7 +25,7 @@ var failures = map[string]said{
 	"not_found":  {404, "invalid_request_error", "model_not_found", "not_found_error", "NOT_FOUND", "ResourceNotFoundException", "the model does not exist"},
 	"invalid":    {400, "invalid_request_error", "invalid_value", "invalid_request_error", "INVALID_ARGUMENT", "ValidationException", "a field has a value that is not allowed"},
 	"context":    {400, "invalid_request_error", "context_length_exceeded", "invalid_request_error", "INVALID_ARGUMENT", "ValidationException", ""},
-	"too_large":  {413, "invalid_request_error", "request_too_large", "request_too_large", "INVALID_ARGUMENT", "ValidationException", "request exceeds the maximum size"},
+	"too_large":  {413, "invalid_request_error", "request_too_large", "request_too_large", "INVALID_ARGUMENT", "RequestEntityTooLargeException", "request exceeds the maximum size"},
 	"timeout":    {504, "server_error", "timeout", "timeout_error", "DEADLINE_EXCEEDED", "ModelTimeoutException", "the request took too long"},
 	"html":       {502, "", "", "", "", "", "<!doctype html><html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1><p>edge-17.internal.example</p></body></html>"},
 }

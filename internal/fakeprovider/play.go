@@ -212,6 +212,9 @@ func (p *player) raw(b []byte) error {
 	}
 	p.c.SetWriteDeadline(time.Now().Add(30 * time.Second))
 	_, err := p.c.Write(b)
+	if err != nil {
+		p.gone = time.Now()
+	}
 	return err
 }
 

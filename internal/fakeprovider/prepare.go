@@ -1,6 +1,8 @@
 package fakeprovider
 
 import (
+	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -35,7 +37,7 @@ func prepare(sc *Script, r *Request) *answer {
 	a.header.Set("Content-Type", "application/json")
 	switch {
 	case sc.Error != nil:
-		failure(a, sc.Error, r.Dialect)
+		failure(a, sc.Error, r.errors())
 	case sc.JSON != nil:
 		a.frames = []frame{{bytes: sc.JSON}}
 	case sc.Text != "":
@@ -109,6 +111,9 @@ func render(a *answer, sc *Script, ans *Answer, r *Request) {
 		w.embeddings()
 	case Anthropic:
 		w.anthropic(stream)
+		if stream && r.invoked() {
+			w.chunks()
+		}
 	case Gemini:
 		w.gemini(stream)
 	case OllamaChat, OllamaGenerate:
@@ -197,3 +202,29 @@ func (w *render1) padding() string {
 }
 
 func (w *render1) itemID(kind string, n int) string { return fmt.Sprintf("%s_%s_%d", kind, w.id, n) }
+
+// invoked says that Bedrock's InvokeModel carries another dialect.
+func (r *Request) invoked() bool { return strings.Contains(r.Path, "/invoke") }
+
+// errors is the dialect in which failures before the answer are told.
+func (r *Request) errors() string {
+	if r.invoked() {
+		return Bedrock
+	}
+	return r.Dialect
+}
+
+// chunks wraps the events of a stream as InvokeModelWithResponseStream does:
+// messages of the event stream encoding whose payload holds the event's data in
+// base64.
+func (w *render1) chunks() {
+	w.streaming(eventStreamType)
+	for i := range w.a.frames {
+		f := &w.a.frames[i]
+		if !bytes.HasPrefix(f.bytes, []byte("event: ")) {
+			continue
+		}
+		_, data, _ := bytes.Cut(f.bytes, []byte("\ndata: "))
+		f.bytes = bedrockEvent("chunk", obj{"bytes": base64.StdEncoding.EncodeToString(bytes.TrimRight(data, "\n")), "p": "abcdef"})
+	}
+}

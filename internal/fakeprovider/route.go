@@ -71,6 +71,10 @@ func detect(path string, query url.Values, body []byte) (dialect, model string, 
 			return Bedrock, model, false
 		case "converse-stream":
 			return Bedrock, model, true
+		case "invoke":
+			return Anthropic, model, false
+		case "invoke-with-response-stream":
+			return Anthropic, model, true
 		}
 	}
 	switch {

@@ -260,11 +260,12 @@ func (s *Server) finish(p *player) {
 	defer s.mu.Unlock()
 	r := p.r
 	r.Ended = time.Now()
+	if r.Closed = p.gone; !r.Closed.IsZero() {
+		return
+	}
 	select {
 	case <-p.left:
-		if r.Closed = p.gone; r.Closed.IsZero() {
-			r.Closed = r.Ended
-		}
+		r.Closed = r.Ended
 	default:
 	}
 }
