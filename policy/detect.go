@@ -461,6 +461,9 @@ func privateKey(c *cursor) int {
 	for k < maxKeyBytes && isPEMChar(c.at(k)) {
 		k++
 	}
+	for c.at(k-1) == '\n' || c.at(k-1) == '\r' {
+		k--
+	}
 	return k
 }
 

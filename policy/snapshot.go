@@ -42,6 +42,7 @@ type Route struct {
 	Candidates []Candidate   // in order; at least one
 	Config     *RouteConfig  // the rest; nil for a local model that no route names
 	Revision   string        // digest of the route's configuration, its upstreams and prices included
+	Rules      *Rules        // what is asked of requests and answers; nil: nothing
 
 	lane *lane
 }
@@ -86,6 +87,10 @@ func build(c Config, local []string) (*Snapshot, error) {
 			route.Candidates = append(route.Candidates, cand)
 		}
 		route.Revision = s.revision(route)
+		var err error
+		if route.Rules, err = c.compile(r); err != nil {
+			return nil, err
+		}
 		for _, name := range append([]string{r.Model}, r.Aliases...) {
 			s.routes[name] = route
 		}
