@@ -101,6 +101,7 @@ func TestEncodeRequest(t *testing.T) {
 			{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"JVBERg=="},"title":"a.pdf","cache_control":{"type":"ephemeral"}},
 			{"type":"document","source":{"type":"text","media_type":"text/plain","data":"abc"}},{"type":"text","text":"Hi"}]}]}`},
 		"effort":       {func(r *infer.Request) { r.Thinking.Effort = "minimal" }, wire.Target{}, `{"model":"up","max_tokens":4096,` + hi + `,"thinking":{"type":"adaptive"},"output_config":{"effort":"low"}}`},
+		"address":      {func(r *infer.Request) { r.Hints.User = "a@example.org" }, wire.Target{}, `{"model":"up","max_tokens":4096,` + hi + `,"metadata":{"user_id":"` + wire.Opaque("a@example.org", 0) + `"}}`},
 		"no effort":    {func(r *infer.Request) { r.Thinking.Effort = "none" }, wire.Target{}, `{"model":"up","max_tokens":4096,` + hi + `,"thinking":{"type":"disabled"}}`},
 		"summary":      {func(r *infer.Request) { r.Thinking.Effort, r.Thinking.Summary = "high", "auto" }, wire.Target{}, `{"model":"up","max_tokens":4096,` + hi + `,"thinking":{"type":"adaptive","display":"summarized"},"output_config":{"effort":"high"}}`},
 		"budget":       {func(r *infer.Request) { r.Thinking.Budget = 9000 }, wire.Target{}, `{"model":"up","max_tokens":4096,` + hi + `,"thinking":{"type":"enabled","budget_tokens":4095}}`},

@@ -36,7 +36,7 @@ func encode(r *infer.Request, t wire.Target) ([]byte, error) {
 	dst = appendSampling(dst, r)
 	if r.Hints.User != "" {
 		dst = append(dst, `,"metadata":{"user_id":`...)
-		dst = append(jsonwrite.String(dst, r.Hints.User), '}')
+		dst = append(jsonwrite.String(dst, userID(r.Hints.User)), '}')
 	}
 	switch r.Hints.ServiceTier {
 	case "auto":
@@ -48,6 +48,14 @@ func encode(r *infer.Request, t wire.Target) ([]byte, error) {
 		dst = append(dst, `,"stream":true`...)
 	}
 	return append(dst, '}'), nil
+}
+
+// userID is an id as the API takes it: at most 256 bytes, and no address.
+func userID(id string) string {
+	if strings.Contains(id, "@") {
+		return wire.Opaque(id, 0)
+	}
+	return wire.Opaque(id, 256)
 }
 
 func maxOutput(r *infer.Request, t wire.Target) int {

@@ -82,7 +82,7 @@ func (c CompletionsClient) EncodeRequest(r *infer.Request, t wire.Target) (*wire
 		}
 	}
 	if r.Hints.User != "" && p.has(infer.FeatureUser) {
-		w.str("user", r.Hints.User)
+		w.str("user", wire.Opaque(r.Hints.User, maxUser))
 	}
 	w.stream()
 	o.Body = append(w.b, '}')

@@ -92,7 +92,7 @@ func (c EmbeddingsClient) EncodeEmbed(r *infer.EmbedRequest, t wire.Target) (*wi
 		w.int("dimensions", int64(r.Dimensions))
 	}
 	if r.Hints.User != "" && p.has(infer.FeatureUser) {
-		w.str("user", r.Hints.User)
+		w.str("user", wire.Opaque(r.Hints.User, maxUser))
 	}
 	o.Body = append(w.b, '}')
 	return o, nil

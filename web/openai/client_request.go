@@ -301,11 +301,14 @@ func (w *requestWriter) templateArgs(enable string) {
 	w.b = append(w.b, '}')
 }
 
+// maxUser is how long a user's id may be at OpenAI, in bytes.
+const maxUser = 64
+
 // hints writes labels and wishes.
 func (w *requestWriter) hints() {
 	h := &w.r.Hints
 	if h.User != "" && w.p.has(infer.FeatureUser) {
-		w.str("user", h.User)
+		w.str("user", wire.Opaque(h.User, maxUser))
 	}
 	if len(h.Metadata) > 0 && w.p.has(infer.FeatureMetadata) {
 		w.raw("metadata", string(h.Metadata))

@@ -457,7 +457,7 @@ func (w *requestWriter) hints() {
 		w.raw("metadata", string(h.Metadata))
 	}
 	if h.User != "" {
-		w.str("safety_identifier", h.User)
+		w.str("safety_identifier", wire.Opaque(h.User, 64)) // the API takes 64 bytes
 	}
 	if h.CacheKey != "" {
 		w.str("prompt_cache_key", h.CacheKey)
