@@ -138,7 +138,7 @@ func isObject(args string) bool {
 // finishReason is the word for f on this wire, and a remark where there is no
 // exact one.
 func finishReason(f infer.FinishReason, broken bool) (word, remark string) {
-	if broken {
+	if broken && f != infer.FinishLength && f != infer.FinishContext { // a call that was cut off is no malformed one
 		return "MALFORMED_FUNCTION_CALL", "the arguments of a function call are no JSON object"
 	}
 	switch f {

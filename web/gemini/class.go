@@ -21,7 +21,7 @@ var classes = map[infer.Feature]infer.Class{
 	infer.FeatureThought:          infer.Carried,
 	infer.FeatureThoughtSealed:    infer.Dropped,
 	infer.FeatureThoughtSummary:   infer.Transformed, // thoughts of its turn
-	infer.FeatureThoughtSignature: infer.Emulated, // Gemini's own are carried, others' left out
+	infer.FeatureThoughtSignature: infer.Emulated,    // Gemini's own are carried, others' left out
 	infer.FeatureCacheBreakpoint:  infer.Dropped,
 	infer.FeaturePrefill:          infer.Emulated, // a last turn of the model
 

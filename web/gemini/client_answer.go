@@ -130,7 +130,9 @@ func (d *answerDecoder) chunk(dst []infer.Event, data []byte) (_ []infer.Event, 
 			d.feedback(c)
 			last = last || d.blocked
 		case "modelVersion":
-			if s := c.Str(); served != nil && s != "" && len(s) <= 512 {
+			if served == nil {
+				c.Skip()
+			} else if s := c.Str(); s != "" && len(s) <= 512 {
 				served.Name = s
 			}
 		case "error":
