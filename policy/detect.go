@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"math/bits"
 	"net/netip"
 )
 
@@ -22,20 +23,22 @@ import (
 // Nothing is undone first: a number in words, in full-width digits or inside
 // Base64 is not found.
 var detectors = []detector{
-	{"api_key", apiKey},
-	{"iban", iban},
-	{"credit_card", creditCard},
-	{"ssn", ssn},
-	{"ip", ipAddress},
-	{"phone", phone},
-	{"email", email},
+	{"api_key", beginsKey, false, apiKey},
+	{"iban", isLetter, false, iban},
+	{"credit_card", isDigit, false, creditCard},
+	{"ssn", isDigit, false, ssn},
+	{"ip", func(c byte) bool { return isDigit(c) || isHexLetter(c) || c == ':' }, false, ipAddress},
+	{"phone", func(c byte) bool { return isDigit(c) || c == '+' || c == '(' }, false, phone},
+	{"email", isLocalPart, true, email},
 }
 
 // detector says whether a match begins at the cursor's position, and where it
 // ends; 0: none.
 type detector struct {
-	name  string
-	match func(c *cursor) (end int)
+	name   string
+	begins func(first byte) bool // what a match can begin with
+	inside bool                  // a match can begin behind a letter or digit
+	match  func(c *cursor) (end int)
 }
 
 func detectorNames() []string {
@@ -75,28 +78,47 @@ func (c *cursor) before() byte {
 }
 
 // personal finds kinds of personal data, those listed first win.
-type personal struct{ kinds []detector }
+type personal struct {
+	kinds []detector
+	// first and inner have a bit for each kind that can begin with a byte: at a
+	// border, and behind a letter or digit.
+	first, inner [256]uint16
+}
 
 func newPersonal(names []string) *personal {
 	p := &personal{}
 	for _, d := range detectors {
 		for _, n := range names {
 			if n == d.name {
-				p.kinds = append(p.kinds, d)
+				p.add(d)
 			}
 		}
 	}
 	return p
 }
 
+func (p *personal) add(d detector) {
+	bit := uint16(1) << len(p.kinds)
+	p.kinds = append(p.kinds, d)
+	for c := range p.first {
+		if d.begins(byte(c)) {
+			p.first[c] |= bit
+			if d.inside {
+				p.inner[c] |= bit
+			}
+		}
+	}
+}
+
 func (p *personal) find(b []byte, from int, last bool) (start, end, open int) {
 	c := cursor{b: b, last: last}
 	for c.i = from; c.i < len(b); c.i++ {
-		if b[c.i] <= ' ' || b[c.i] >= 0x80 {
-			continue
+		may := p.first[b[c.i]]
+		if may != 0 && isWord(c.before()) {
+			may = p.inner[b[c.i]]
 		}
-		for _, d := range p.kinds {
-			end := d.match(&c)
+		for ; may != 0; may &= may - 1 {
+			end := p.kinds[bits.TrailingZeros16(may)].match(&c)
 			if c.short {
 				return -1, -1, c.i
 			}
@@ -397,6 +419,19 @@ var keyPrefixes = []struct {
 	{"xoxb-", 16}, {"xoxp-", 16}, {"xoxa-", 16}, {"xoxr-", 16}, {"xoxs-", 16}, {"xapp-", 16},
 	{"AKIA", 16}, {"ASIA", 16}, {"AIza", 30}, {"ya29.", 20}, {"hk_", 30}, {"hf_", 20}, {"npm_", 30}, {"pypi-", 30},
 	{"dop_v1_", 30}, {"shpat_", 30}, {"SG.", 30}, {"gsk_", 30}, {"r8_", 30}, {"AGE-SECRET-KEY-1", 30}, {"eyJ", 30},
+}
+
+// beginsKey has the first letters of keyPrefixes, and the dash of a private key.
+func beginsKey(c byte) bool {
+	if c == '-' {
+		return true
+	}
+	for _, p := range keyPrefixes {
+		if p.prefix[0] == c {
+			return true
+		}
+	}
+	return false
 }
 
 const privateKeyHead = "-----BEGIN "
