@@ -21,7 +21,8 @@ type answerDecoder struct {
 	items   []readItem // by output index, as far as they matter
 	calls   int
 	refused bool
-	tokens  int // estimated
+	tokens  int // estimated, of the frames before the one that is read
+	mark    int // where the events of that one begin
 
 	frames []infer.Frame
 	kept   []byte
@@ -67,6 +68,7 @@ func (d *answerDecoder) Frame(dst []infer.Event, name string, data []byte) ([]in
 		return dst, wire.Malformed(errors.New("an event that is no JSON object"))
 	}
 	mark := len(dst)
+	d.mark = mark
 	dst, err := d.take(dst, &f)
 	if err != nil {
 		return dst[:mark], err
@@ -343,7 +345,7 @@ func (d *answerDecoder) end(dst []infer.Event, object []byte) ([]infer.Event, er
 		fin = infer.FinishRefusal
 	}
 	tokens := d.tokens
-	for i := range dst {
+	for i := d.mark; i < len(dst); i++ {
 		tokens += dst[i].Tokens
 	}
 	u := o.usage

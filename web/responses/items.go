@@ -92,10 +92,8 @@ func (d *decoder) item(v jsonread.Value) error {
 	case "compaction", "compaction_summary", "compaction_trigger", "configuration_update":
 		d.use(infer.FeatureState, v.Path())
 		return nil
-	case "file_search_call", "web_search_call", "computer_call", "computer_call_output", "image_generation_call", "code_interpreter_call",
-		"local_shell_call", "local_shell_call_output", "shell_call", "shell_call_output", "apply_patch_call", "apply_patch_call_output",
-		"mcp_list_tools", "mcp_approval_request", "mcp_approval_response", "mcp_call", "tool_search_call", "tool_search_output",
-		"program", "program_output":
+	}
+	if slices.Contains(hostedItems, kind) {
 		d.use(infer.FeatureToolCallHosted, v.Path())
 		return nil
 	}

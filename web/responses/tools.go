@@ -83,7 +83,7 @@ func (d *decoder) flat(space, name string) string {
 		return s
 	}
 	s := space + "__" + name
-	if len(s) > maxFlatName || !plain(s) {
+	if _, taken := d.t.spaces[s]; taken || len(s) > maxFlatName || !plain(s) {
 		sum := sha256.Sum256([]byte(space + "\x00" + name))
 		if len(name) > maxFlatName-9 || !plain(name) {
 			name = "tool"
