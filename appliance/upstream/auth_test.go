@@ -237,6 +237,7 @@ func TestTokenExchange(t *testing.T) {
 	os.WriteFile(path, []byte(canary+"-22"), 0o600)
 	shown(t, u, last, "Authorization")
 	eventually(t, func() bool { return s.count() == 3 && s.form(2).Get("subject_token") == canary+"-22" })
+	eventually(t, func() bool { return shown(t, u, last, "Authorization") == "Bearer tok3" })
 	// A token that the provider turns down is got again.
 	status.Store(401)
 	ask(t.Context(), u, false)

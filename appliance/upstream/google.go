@@ -78,6 +78,9 @@ func rewriteVertex(dialect string, o *wire.Outgoing, _ http.Header) ([]byte, err
 func restated(body []byte, head string, drop []string) ([]byte, error) {
 	var c jsonread.Cursor
 	c.Reset(body)
+	if k, ok := c.Kind(); !ok || k != jsonread.Object {
+		return nil, infer.Invalid("", "cannot pass the request on: its body is not an object")
+	}
 	out := append(append(make([]byte, 0, len(body)+len(head)+2), '{'), head...)
 	for ok := c.Object(); ok && c.More(); {
 		raw := c.Key()

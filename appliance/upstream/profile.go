@@ -74,7 +74,7 @@ var profiles = []profile{
 	{kind: "tgi", version: "/v1", dialects: []string{dialectChat, dialectCompletions}, scheme: bearerKey, idle: idleLong, probe: "/health"},
 	{kind: "tensorrt-llm", version: "/v1", dialects: openAIDialects, optional: []string{dialectResponses}, scheme: bearerKey, idle: idleShort, probe: "/health"},
 	{kind: "llamacpp", version: "/v1", dialects: openAIDialects, optional: []string{dialectResponses}, scheme: bearerKey, idle: idleShort, probe: "/health"},
-	{kind: "ollama", base: "http://127.0.0.1:11434", version: "/v1", dialects: []string{dialectChat, dialectOllamaChat, dialectOllamaGenerate, dialectCompletions, dialectEmbeddings}, scheme: bearerKey, idle: idleLong, probe: "/api/version"},
+	{kind: "ollama", base: "http://127.0.0.1:11434", version: "/v1", dialects: []string{dialectOllamaChat, dialectChat, dialectOllamaGenerate, dialectCompletions, dialectEmbeddings}, scheme: bearerKey, idle: idleLong, probe: "/api/version"},
 	{kind: "openrouter", base: "https://openrouter.ai/api/v1", version: "/api/v1", dialects: openAIDialects, optional: []string{dialectResponses}, scheme: bearerKey, idle: idleLong},
 	{kind: "litellm", version: "/v1", dialects: []string{dialectChat, dialectCompletions, dialectEmbeddings, dialectAnthropic}, optional: []string{dialectResponses}, scheme: bearerKey, idle: idleShort, probe: "/health/liveliness"},
 	{kind: "azure", version: "/openai/v1", dialects: openAIDialects, optional: []string{dialectResponses}, scheme: azureKey, idle: idleLong, place: placeAzure},
@@ -202,15 +202,14 @@ func (p *profile) clientsFor(c *policy.UpstreamConfig, e endpoint, maker func(di
 		offered = append(offered, dialectResponses)
 	}
 	if want != "" {
-		if slices.Contains(p.optional, full(want)) || slices.Contains(p.optional, want) {
-			offered = append(offered, full(want))
+		if slices.Contains(p.optional, want) {
+			offered = append(offered, want)
 		}
-		i := slices.IndexFunc(offered, func(d string) bool { return d == want || d == full(want) })
+		i := slices.Index(offered, want)
 		if i < 0 {
 			return nil, fmt.Errorf("cannot speak dialect %.32q to kind %s: want one of %s", want, p.kind, strings.Join(append(offered, p.optional...), ", "))
 		}
-		first := offered[i]
-		offered = append([]string{first}, slices.Delete(offered, i, i+1)...)
+		offered = append([]string{want}, slices.Delete(offered, i, i+1)...)
 	}
 	var out []wire.Client
 	for i, d := range offered {
@@ -226,7 +225,3 @@ func (p *profile) clientsFor(c *policy.UpstreamConfig, e endpoint, maker func(di
 	}
 	return out, nil
 }
-
-// full is the whole name of a dialect of OpenAI's that the configuration may
-// shorten ("chat").
-func full(short string) string { return "openai-" + short }
