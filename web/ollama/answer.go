@@ -2,6 +2,7 @@ package ollama
 
 import (
 	"io"
+	"strings"
 	"time"
 
 	"hearth/engine/infer"
@@ -58,17 +59,25 @@ func appendCalls(dst []byte, calls []infer.ToolCall) ([]byte, error) {
 		dst = jsonwrite.String(append(dst, `{"id":`...), c.ID)
 		dst = jsonwrite.Int(append(dst, `,"function":{"index":`...), int64(i))
 		dst = jsonwrite.String(append(dst, `,"name":`...), c.Name)
-		args := c.Arguments
-		if args == "" {
-			args = "{}"
-		}
-		dst = append(append(append(dst, `,"arguments":`...), args...), "}}"...)
+		dst = append(append(dst, `,"arguments":`...), oneLine(c.Arguments)...)
+		dst = append(dst, "}}"...)
 	}
 	return append(dst, ']'), nil
 }
 
-// isObject tells whether arguments can stand as an object on one line: none at
-// all can.
+// oneLine is arguments, which are an object or nothing, without line breaks
+// between their tokens: a line of a stream must not have any.
+func oneLine(args string) []byte {
+	if args == "" {
+		return []byte("{}")
+	}
+	return []byte(lineBreaks.Replace(args))
+}
+
+// lineBreaks stand between tokens only: inside a string they are escaped.
+var lineBreaks = strings.NewReplacer("\n", " ", "\r", " ")
+
+// isObject tells whether arguments can stand as an object: none at all can.
 func isObject(args string) bool {
 	if args == "" {
 		return true
