@@ -7,6 +7,7 @@ import (
 	"hearth/web/anthropic"
 	"hearth/web/bedrock"
 	"hearth/web/gemini"
+	"hearth/web/ollama"
 	"hearth/web/openai"
 	"hearth/web/responses"
 	"hearth/web/wire"
@@ -28,6 +29,10 @@ func newClient(dialect, kind string) wire.Client {
 		return anthropic.Client{}
 	case dialectGemini:
 		return gemini.Client{}
+	case dialectOllamaChat:
+		return ollama.ChatClient{}
+	case dialectOllamaGenerate:
+		return ollama.GenerateClient{}
 	case dialectConverse:
 		return bedrock.Client{}
 	}
