@@ -140,8 +140,11 @@ func (d *Duration) UnmarshalText(b []byte) error {
 	return nil
 }
 
+// String is the text that UnmarshalText reads.
+func (d Duration) String() string { return time.Duration(d).String() }
+
 // MarshalText is the inverse of UnmarshalText.
-func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
 // Bounds of what a configuration may hold, so that a snapshot stays small.
 const (

@@ -472,3 +472,20 @@ func TestRevision(t *testing.T) {
 		}
 	}
 }
+
+func BenchmarkDispatch(b *testing.B) {
+	c := Config{Upstreams: upstreamsNamed("a", "b", "c"), Routes: []RouteConfig{{Model: "r", Split: SplitLeast, Effect: ReadOnly, Candidates: candidatesAt("a", "b", "c")}}}
+	p := dispatcher(b, c, half)
+	route, ctx := p.routeNamed("r"), context.Background()
+	usable := func(int) error { return nil }
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			a, err := p.Dispatch(route, DispatchRequest{Usable: usable}).Next(ctx)
+			if err != nil {
+				b.Fatal(err)
+			}
+			a.Done(AttemptResult{Delivered: true})
+		}
+	})
+}

@@ -77,8 +77,11 @@ func (s *scope) servedBy(r *Route, classes []string) (*Route, error) {
 		}
 		return true
 	}
-	first := slices.IndexFunc(r.Candidates, func(c Candidate) bool { return !may(&c) })
-	if first < 0 {
+	first := 0
+	for first < len(r.Candidates) && may(&r.Candidates[first]) {
+		first++
+	}
+	if first == len(r.Candidates) {
 		return r, nil
 	}
 	own := *r

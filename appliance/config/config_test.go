@@ -6,6 +6,7 @@ import (
 	"os"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -188,6 +189,95 @@ tokens_per_minute = "many"
 	}
 	if t.Failed() {
 		t.Log(err)
+	}
+}
+
+// Faults in the tables of the gateway stand at their lines, and no secret that was
+// pasted into the file is repeated.
+func TestGatewayFaults(t *testing.T) {
+	const canary = "sk-canary-0123456789"
+	doc := `[[upstream]]
+name = "a"
+kind = "opnai"
+credential = "` + canary + `"
+api_key = "` + canary + `"
+[upstream.headers]
+authorization = "Bearer ` + canary + `"
+[[upstream]]
+name = "a"
+kind = "vllm"
+base_url = "http://example.com/?key=` + canary + `"
+[upstream.health]
+eject_after = -1
+
+[[route]]
+model = "m"
+[route.retry]
+on = ["always"]
+[[route.candidate]]
+upstream = "local"
+[[route.candidate]]
+upstream = "b"
+weigth = 2
+`
+	_, err := Parse("x.toml", []byte(doc))
+	var faults *Faults
+	if !errors.As(err, &faults) {
+		t.Fatalf("got %v, wanted *Faults", err)
+	}
+	for _, w := range []struct {
+		line int
+		key  string
+		text string
+	}{
+		{3, "upstream[0].kind", `want one of "openai"`},
+		{4, "upstream[0].credential", "want a reference"},
+		{5, "upstream[0].api_key", "credential wants a reference"},
+		{7, "upstream[0].headers.authorization", "put a reference into credential"},
+		{9, "upstream[1].name", `cannot have upstream "a" twice`},
+		{11, "upstream[1].base_url", "cannot hold a query"},
+		{13, "upstream[1].health.eject_after", "cannot use -1"},
+		{18, "route[0].retry.on[0]", "cannot use"},
+		{22, "route[0].candidate[1].upstream", `cannot find upstream "b"`},
+		{23, "route[0].candidate[1].weigth", `did you mean "weight"?`},
+	} {
+		if !slices.ContainsFunc(faults.List, func(f Fault) bool { return f.Line == w.line && f.Key == w.key && strings.Contains(f.Message, w.text) }) {
+			t.Errorf("no fault at line %d, %s, saying %q", w.line, w.key, w.text)
+		}
+	}
+	if strings.Contains(err.Error(), "canary") {
+		t.Errorf("a secret is repeated: %v", err)
+	}
+	if t.Failed() || len(faults.List) != 10 {
+		t.Error(err)
+	}
+}
+
+// What config show writes is read back as the same.
+func TestShowIsReadBack(t *testing.T) {
+	doc := commentedKey.ReplaceAllString(sample(t), "$1")
+	doc = strings.Replace(doc, "headers = {}", `headers = { X-Team = "a \"b\"" }`, 1)
+	c, err := Parse("appliance.toml", []byte(doc))
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := Parse("shown.toml", []byte(c.Text()))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, c.Text())
+	}
+	if back.Text() != c.Text() || c.Upstreams[0].Headers["X-Team"] != `a "b"` {
+		t.Errorf("shown\n%s\nread back\n%s", c.Text(), back.Text())
+	}
+}
+
+// The configuration of the black-box suite is a valid one.
+func TestSuiteConfig(t *testing.T) {
+	c, err := Load("../../testdata/wire.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Upstreams) < 5 || len(c.Routes) < 8 || *c.Upstreams[0].Health.EjectAfter != 0 {
+		t.Errorf("got %d upstreams and %d routes", len(c.Upstreams), len(c.Routes))
 	}
 }
 
