@@ -9,18 +9,6 @@ import (
 	"hearth/web/wire"
 )
 
-// message is the text of an error, with the field at fault where it does not
-// name it itself.
-func message(e *infer.Error) string {
-	switch {
-	case e.Message == "":
-		return "the request failed"
-	case e.Param != "" && !strings.Contains(e.Message, e.Param):
-		return e.Param + ": " + e.Message
-	}
-	return e.Message
-}
-
 // answerID is the id of an answer, made from the id of its request so that one
 // can be found by the other.
 func answerID(r *infer.Request) string { return "msg_" + strings.TrimPrefix(r.ID, "req_") }

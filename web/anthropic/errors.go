@@ -1,6 +1,8 @@
 package anthropic
 
 import (
+	"strings"
+
 	"hearth/engine/infer"
 	"hearth/web/jsonwrite"
 )
@@ -64,4 +66,16 @@ func appendError(dst []byte, e *infer.Error, requestID string) []byte {
 		dst = jsonwrite.String(dst, requestID)
 	}
 	return append(dst, '}')
+}
+
+// message is the text of an error, with the field at fault where it does not
+// name it itself.
+func message(e *infer.Error) string {
+	switch {
+	case e.Message == "":
+		return "the request failed"
+	case e.Param != "" && !strings.Contains(e.Message, e.Param):
+		return e.Param + ": " + e.Message
+	}
+	return e.Message
 }

@@ -1,9 +1,6 @@
 package anthropic
 
 import (
-	"encoding/base64"
-	"strings"
-
 	"hearth/engine/infer"
 	"hearth/web/jsonread"
 )
@@ -44,6 +41,9 @@ func (d *decoder) setSystem(v jsonread.Value) error {
 	t := turn{d: d, v: v}
 	t.m.Role = infer.RoleSystem
 	err := t.content(v)
+	if err == nil {
+		err = t.roles()
+	}
 	d.system = t.m.Content
 	if len(d.system) == 1 && d.system[0].Text == "" {
 		d.system = nil
@@ -90,7 +90,23 @@ func (t *turn) read() error {
 	if err == nil && !found {
 		err = t.v.Errorf("cannot use %s: got no content", t.v.Path())
 	}
+	if err == nil {
+		err = t.roles()
+	}
 	return err
+}
+
+// roles holds calls and results to be in the turns of those who make them: other
+// dialects have no place for them elsewhere.
+func (t *turn) roles() error {
+	m := &t.m
+	switch {
+	case m.Role != infer.RoleUser && len(t.results) > 0:
+		return t.v.Errorf("cannot use %s: got a tool_result in a turn of the role %s, wanted it in one of the user", t.v.Path(), m.Role)
+	case m.Role != infer.RoleAssistant && len(m.ToolCalls)+len(m.Thoughts) > 0:
+		return t.v.Errorf("cannot use %s: got tool_use or thinking in a turn of the role %s, wanted it in one of the assistant", t.v.Path(), m.Role)
+	}
+	return nil
 }
 
 // content reads a string or an array of blocks.
@@ -326,236 +342,4 @@ func (t *turn) resultContent(v jsonread.Value) ([]infer.Part, error) {
 		return nil
 	})
 	return dropEmpty(parts), err
-}
-
-// part reads a block that is text, an image or a document.
-func (d *decoder) part(b jsonread.Value, kind string) (p infer.Part, known bool, err error) {
-	switch kind {
-	case "text":
-		p, err = d.text(b)
-	case "image":
-		p, err = d.image(b)
-	case "document":
-		p, err = d.document(b)
-	case "search_result":
-		p, err = d.searchResult(b)
-	default:
-		return p, false, nil
-	}
-	return p, true, err
-}
-
-// common takes the members that every block may have.
-func (d *decoder) common(p *infer.Part, key string, m jsonread.Value) (err error) {
-	switch key {
-	case "type":
-		return nil
-	case "cache_control":
-		if p.Cache, err = cacheTTL(m); p.Cache != "" {
-			d.use(infer.FeatureCacheBreakpoint, m.Path())
-		}
-		return err
-	}
-	d.unknown(m)
-	return nil
-}
-
-func (d *decoder) text(b jsonread.Value) (infer.Part, error) {
-	p := infer.Part{Type: "text"}
-	found := false
-	err := b.Members(func(key string, m jsonread.Value) (err error) {
-		if m.IsNull() {
-			return nil
-		}
-		switch key {
-		case "text":
-			found = true
-			p.Text, err = m.Str()
-			return err
-		case "citations":
-			if m.Kind() != jsonread.Array || !m.Empty() {
-				d.use(infer.FeatureCitations, m.Path())
-			}
-			return nil
-		}
-		return d.common(&p, key, m)
-	})
-	if err == nil && !found {
-		err = b.Errorf("cannot use %s: got no text", b.Path())
-	}
-	return p, err
-}
-
-func (d *decoder) image(b jsonread.Value) (infer.Part, error) {
-	p := infer.Part{Type: "image"}
-	found := false
-	err := b.Members(func(key string, m jsonread.Value) error {
-		if m.IsNull() {
-			return nil
-		}
-		if key != "source" {
-			return d.common(&p, key, m)
-		}
-		found = true
-		kind, err := d.source(&p, m)
-		switch {
-		case err != nil:
-			return err
-		case kind == "base64":
-			d.use(infer.FeatureImageData, b.Path()+".image")
-		case kind == "url":
-			d.use(infer.FeatureImageURL, b.Path()+".image")
-		default:
-			d.use(infer.FeatureUnknown, m.Path())
-		}
-		return nil
-	})
-	if err == nil && !found {
-		err = b.Errorf("cannot use %s: got no source", b.Path())
-	}
-	return p, err
-}
-
-// source reads where an image or a document comes from. A file at the provider
-// and other kinds stay unread.
-func (d *decoder) source(p *infer.Part, v jsonread.Value) (kind string, err error) {
-	if kind, err = typeOf(v); err != nil {
-		return "", err
-	}
-	get := func(key string) (s string) {
-		if err == nil {
-			s, err = member(v, key)
-		}
-		return s
-	}
-	switch kind {
-	case "base64":
-		p.MIME = get("media_type")
-		data := get("data")
-		if err != nil {
-			return kind, err
-		}
-		if p.Data, err = base64.StdEncoding.DecodeString(data); err != nil {
-			return kind, v.Errorf("cannot use %s: its data is not base64", v.Path())
-		}
-	case "url":
-		p.URL = get("url")
-	case "text":
-		p.MIME, p.Data = "text/plain", []byte(get("data"))
-	case "content":
-		return kind, d.sourceContent(p, v)
-	}
-	return kind, err
-}
-
-// sourceContent reads a document that is given as blocks: its text.
-func (d *decoder) sourceContent(p *infer.Part, v jsonread.Value) error {
-	c, ok := v.Get("content")
-	if !ok {
-		return v.Errorf("cannot use %s: got no content", v.Path())
-	}
-	p.MIME = "text/plain"
-	if c.Kind() == jsonread.String {
-		s, err := c.Str()
-		p.Data = []byte(s)
-		return err
-	}
-	text, err := d.textOf(c)
-	p.Data = []byte(text)
-	return err
-}
-
-// textOf joins the text blocks of an array, one a paragraph.
-func (d *decoder) textOf(v jsonread.Value) (string, error) {
-	var all []string
-	err := v.Items(maxBlocks, func(_ int, b jsonread.Value) error {
-		kind, err := typeOf(b)
-		if err != nil {
-			return err
-		}
-		if kind != "text" {
-			d.use(infer.FeatureUnknown, b.Path())
-			return nil
-		}
-		s, err := member(b, "text")
-		all = append(all, s)
-		return err
-	})
-	return strings.Join(all, "\n\n"), err
-}
-
-func (d *decoder) document(b jsonread.Value) (infer.Part, error) {
-	p := infer.Part{Type: "file"}
-	found := false
-	err := b.Members(func(key string, m jsonread.Value) (err error) {
-		if m.IsNull() {
-			return nil
-		}
-		switch key {
-		case "source":
-			found = true
-			kind, err := d.source(&p, m)
-			switch {
-			case err != nil:
-				return err
-			case kind == "base64" || kind == "url" || kind == "text" || kind == "content":
-				d.use(infer.FeatureFile, b.Path()+".document")
-			default:
-				d.use(infer.FeatureUnknown, m.Path())
-			}
-			return nil
-		case "title":
-			p.Name, err = m.Str()
-			return err
-		case "citations":
-			return d.citations(m)
-		}
-		return d.common(&p, key, m) // context is unknown: no other dialect has it
-	})
-	if err == nil && !found {
-		err = b.Errorf("cannot use %s: got no source", b.Path())
-	}
-	return p, err
-}
-
-// citations reads {"enabled":…}.
-func (d *decoder) citations(v jsonread.Value) error {
-	if v.Kind() != jsonread.Object {
-		return v.Wrong("an object")
-	}
-	if on, ok := v.Get("enabled"); ok && string(on.Raw()) == "true" {
-		d.use(infer.FeatureCitations, v.Path())
-	}
-	return nil
-}
-
-// searchResult reads a found passage as a document of plain text.
-func (d *decoder) searchResult(b jsonread.Value) (infer.Part, error) {
-	p := infer.Part{Type: "file", MIME: "text/plain"}
-	d.use(infer.FeatureFile, b.Path()+".search_result")
-	var source, text string
-	err := b.Members(func(key string, m jsonread.Value) (err error) {
-		if m.IsNull() {
-			return nil
-		}
-		switch key {
-		case "source":
-			source, err = m.Str()
-			return err
-		case "title":
-			p.Name, err = m.Str()
-			return err
-		case "content":
-			text, err = d.textOf(m)
-			return err
-		case "citations":
-			return d.citations(m)
-		}
-		return d.common(&p, key, m)
-	})
-	if source != "" {
-		text = source + "\n\n" + text
-	}
-	p.Data = []byte(text)
-	return p, err
 }
