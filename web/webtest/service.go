@@ -15,9 +15,11 @@ import (
 	"hearth/web"
 )
 
-// Key is the API key that the service knows, Token its set-up token.
+// Key is the API key that the service knows, Key2 that of another tenant, Token
+// its set-up token.
 const (
 	Key   = "hk-test-0123456789abcdef"
+	Key2  = "hk-test-fedcba9876543210"
 	Token = "setup-0123456789abcdef0123456789abcdef"
 )
 
@@ -65,7 +67,7 @@ func (s *Service) Admit(_ context.Context, c web.Caller) (*web.Grant, error) {
 		return nil, &infer.Error{Code: infer.CodeQuota, Message: "the budget is spent", NoRetry: true}
 	case c.Credential == "forbidden":
 		return nil, infer.Errorf(infer.CodeForbidden, "this key may not do that")
-	case c.Credential == Key:
+	case c.Credential == Key, c.Credential == Key2:
 	case c.Credential == "" && c.Session != "":
 		if _, err := s.Session(context.Background(), c.Session); err != nil {
 			return nil, err
@@ -75,9 +77,16 @@ func (s *Service) Admit(_ context.Context, c web.Caller) (*web.Grant, error) {
 	}
 	s.Admitted.Add(1)
 	return &web.Grant{
-		RequestID: c.RequestID, Tenant: "acme", KeyID: "k1", Limits: limits, Trace: c.TraceParent, Idempotency: c.Idempotency,
+		RequestID: c.RequestID, Tenant: tenantOf(c.Credential), KeyID: "k1", Limits: limits, Trace: c.TraceParent, Idempotency: c.Idempotency,
 		Release: sync.OnceFunc(func() { s.Released.Add(1) }),
 	}, nil
+}
+
+func tenantOf(key string) string {
+	if key == Key2 {
+		return "other"
+	}
+	return "acme"
 }
 
 // Call plays the script.
@@ -86,6 +95,10 @@ func (s *Service) Call(ctx context.Context, g *web.Grant, r *infer.Request) iter
 		s.Calls.Add(1)
 		defer s.Ended.Add(1)
 		s.Last.Store(r)
+		if err := refused(r); err != nil {
+			yield(infer.Event{}, err)
+			return
+		}
 		g.Contract = "sha256:0123456789abcdef"
 		if s.Hook != nil {
 			s.Hook(ctx, g, r, yield)
