@@ -41,20 +41,39 @@ type exchange struct {
 // still stand for the next on the same connection.
 type response struct {
 	http.ResponseWriter
-	rc      *http.ResponseController
-	timeout time.Duration
-	start   time.Time
-	status  int
-	n       int64
-	first   time.Duration
-	failed  bool
-	once    *onceTee // records the answer; nil: nobody asked for that
+	rc       *http.ResponseController
+	timeout  time.Duration
+	start    time.Time
+	status   int
+	n        int64
+	first    time.Duration
+	failed   bool
+	multi    bool      // HTTP/2: a deadline that passes ends the stream
+	extended time.Time // when the deadline was set last
+	once     *onceTee  // records the answer; nil: nobody asked for that
 }
 
 // Unwrap lets a ResponseController reach the connection.
 func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-func (w *response) extend() { _ = w.rc.SetWriteDeadline(time.Now().Add(w.timeout)) }
+// extend gives the next write its time. Over HTTP/1 a deadline that passes
+// between writes does no harm, so one that is fresh enough is left standing: to
+// set it costs as much as a small write.
+func (w *response) extend() {
+	now := time.Now()
+	if !w.multi && now.Sub(w.extended) < w.timeout/16 {
+		return
+	}
+	w.extended = now
+	_ = w.rc.SetWriteDeadline(now.Add(w.timeout))
+}
+
+// SetWriteDeadline is what a ResponseController calls; the time of a write is
+// ours to say.
+func (w *response) SetWriteDeadline(time.Time) error {
+	w.extend()
+	return nil
+}
 
 func (w *response) WriteHeader(status int) {
 	if w.status != 0 {
@@ -100,7 +119,9 @@ func (w *response) FlushError() error {
 	w.extend()
 	err := w.rc.Flush()
 	w.failed = w.failed || err != nil
-	_ = w.rc.SetWriteDeadline(time.Time{}) // the next piece may be long in coming
+	if w.multi {
+		_ = w.rc.SetWriteDeadline(time.Time{}) // the next piece may be long in coming
+	}
 	return err
 }
 
@@ -108,7 +129,7 @@ func (w *response) FlushError() error {
 func (s *Server) serve(rw http.ResponseWriter, r *http.Request) {
 	now := s.opt.Now()
 	x := &exchange{s: s, r: r, id: newRequestID(), start: now}
-	x.w = &response{ResponseWriter: rw, rc: http.NewResponseController(rw), timeout: s.lim.WriteTime, start: now}
+	x.w = &response{ResponseWriter: rw, rc: http.NewResponseController(rw), timeout: s.lim.WriteTime, start: now, multi: r.ProtoMajor > 1}
 	x.bodyDone = r.Body == nil || r.Body == http.NoBody
 	// No deadline stands while an answer is being made: over HTTP/2 one that
 	// passes ends the stream even if nothing is written.

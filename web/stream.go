@@ -72,8 +72,13 @@ func (s *streaming) batch(ch <-chan item, it item, ok bool) bool {
 		err := it.err
 		switch {
 		case !ok && s.done:
-			s.end()
+			if len(s.buf) > 0 {
+				_ = s.send()
+			}
+			s.x.w.ended()
 			return true
+		case err == nil && s.done:
+			err = fmt.Errorf("BUG: an event after the usage")
 		case !ok:
 			err = fmt.Errorf("BUG: a stream without usage")
 		case err == nil:
@@ -121,24 +126,21 @@ func (s *streaming) add(ev *infer.Event) error {
 	switch {
 	case !s.native:
 		var err error
-		s.buf, err = s.enc.Event(s.buf, *ev)
-		return err
+		if s.buf, err = s.enc.Event(s.buf, *ev); err != nil {
+			return err
+		}
 	case ev.Frame == nil:
 	case s.framed != nil:
 		s.buf = s.framed.Frame(s.buf, ev.Frame)
 	default:
 		s.buf = wire.AppendSSE(s.buf, ev.Frame)
 	}
-	return nil
-}
-
-// end completes the answer. A native one has brought its own end mark.
-func (s *streaming) end() {
-	if !s.native || s.framed != nil {
+	// Usage is the last event, and what the answer costs is settled by then. A
+	// native answer has brought its own end mark.
+	if s.done && (!s.native || s.framed != nil) {
 		s.buf = s.enc.End(s.buf)
 	}
-	_ = s.send()
-	s.x.w.ended()
+	return nil
 }
 
 // send writes the batch.
