@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"io"
-	"mime"
 	"net/http"
 	"strings"
 
@@ -33,10 +32,8 @@ func (a *attempt) open(resp *http.Response, client wire.Client, streamed bool) (
 		return nil, a.malformed("an answer in a content coding that was not asked for", err)
 	}
 	own := a.u.framing(client)
-	kind, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	if err != nil {
-		kind = ""
-	}
+	kind, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
+	kind = strings.ToLower(strings.TrimSpace(kind))
 	switch {
 	case kind == "text/event-stream":
 		return a.framed(own, wire.FramingSSE, body)

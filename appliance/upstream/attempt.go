@@ -30,7 +30,7 @@ type attempt struct {
 	u      *Upstream
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	unlink []func() bool // from the caller's context and the upstream's
+	unlink func() bool // from the caller's context
 
 	timer   *time.Timer
 	waiting atomic.Pointer[error] // what the timer stands for
@@ -54,18 +54,15 @@ func (u *Upstream) start(ctx context.Context) (*attempt, error) {
 		e.Upstream.Unsent = true
 		return nil, e
 	}
-	if !u.begin() {
+	a := &attempt{u: u}
+	a.ctx, a.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	if !u.begin(a) {
+		a.cancel(errClosed)
 		e := fault(infer.FailConnect, "the server is shutting down", errClosed)
 		e.Code, e.Upstream.Unsent = infer.CodeUnavailable, true
 		return nil, e
 	}
-	u.running.Add(1)
-	a := &attempt{u: u}
-	a.ctx, a.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
-	a.unlink = []func() bool{
-		context.AfterFunc(ctx, func() { a.cancel(context.Cause(ctx)) }),
-		context.AfterFunc(u.ctx, func() { a.cancel(errClosed) }),
-	}
+	a.unlink = context.AfterFunc(ctx, func() { a.cancel(context.Cause(ctx)) })
 	return a, nil
 }
 
@@ -80,12 +77,9 @@ func (a *attempt) over() {
 	if a.timer != nil {
 		a.timer.Stop()
 	}
-	for _, f := range a.unlink {
-		f()
-	}
+	a.unlink()
 	a.cancel(errDone)
-	a.u.running.Add(-1)
-	a.u.end()
+	a.u.forget(a)
 }
 
 // limit ends the attempt with why after d of silence; 0 is never.
@@ -258,9 +252,7 @@ func (a *attempt) readAll(body io.Reader, size int64) ([]byte, error) {
 // read apart, briefly, so that neither the caller nor the connection waits.
 func (a *attempt) tail(body io.ReadCloser) {
 	a.handed = true
-	for _, f := range a.unlink[:1] { // the caller may leave now
-		f()
-	}
+	a.unlink() // the caller may leave now
 	go func() {
 		defer a.over()
 		defer body.Close()

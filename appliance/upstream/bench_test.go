@@ -6,7 +6,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"hearth/engine/infer"
 	"hearth/policy"
@@ -37,6 +39,7 @@ func bench(b *testing.B, u *Upstream, stream bool) {
 	}
 	backend := u.Backend("m", 100)
 	b.ReportAllocs()
+	before := processTime()
 	for b.Loop() {
 		n := 0
 		for _, err := range backend.Generate(b.Context(), r) {
@@ -49,6 +52,16 @@ func bench(b *testing.B, u *Upstream, stream bool) {
 			b.Fatal("no answer")
 		}
 	}
+	b.ReportMetric(float64(processTime()-before)/float64(b.N), "cpu-ns/op")
+}
+
+// processTime is the CPU time of the process, ours and the system's for us.
+func processTime() time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // The figures include the provider, which runs in the same process.

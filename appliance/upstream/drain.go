@@ -14,7 +14,7 @@ const defaultDrain = 5 * time.Second
 // the provider counts, up to the drain timeout.
 func (b *backend) drainable(ctx context.Context, r *infer.Request, yield func(infer.Event, error) bool) {
 	u := b.u
-	if !u.begin() {
+	if !u.begin(nil) {
 		yield(infer.Event{}, fault(infer.FailConnect, "the server is shutting down", errClosed))
 		return
 	}
@@ -22,7 +22,7 @@ func (b *backend) drainable(ctx context.Context, r *infer.Request, yield func(in
 	own, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	events, left, over := make(chan infer.Event), make(chan struct{}), make(chan error, 1)
 	go func() {
-		defer u.end()
+		defer u.work.Done()
 		defer stop(errDone)
 		d := Drained{Upstream: u.c.Name, Request: r.ID}
 		gone := false

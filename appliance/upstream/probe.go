@@ -111,7 +111,9 @@ func (u *Upstream) asked(ctx context.Context) string {
 // Health tells of the last probe. Without probes, or before the first, an
 // upstream counts as ready.
 func (u *Upstream) Health() infer.Health {
-	h := infer.Health{Ready: true, Stats: infer.Stats{Running: int(u.running.Load())}}
+	u.mu.Lock()
+	h := infer.Health{Ready: true, Stats: infer.Stats{Running: len(u.live)}}
+	u.mu.Unlock()
 	if u.ctx.Err() != nil {
 		h.Ready, h.Reason = false, "closed"
 		return h

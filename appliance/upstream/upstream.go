@@ -12,7 +12,6 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"hearth/engine/infer"
@@ -63,12 +62,13 @@ type Upstream struct {
 	pool    *http.Transport
 	probe   *probe
 
-	running atomic.Int64
-	work    sync.WaitGroup // attempts, drains and probes
-	ctx     context.Context
-	stop    context.CancelCauseFunc
-	closing sync.Mutex // held while work begins or Close looks
-	closed  bool
+	work sync.WaitGroup // attempts, drains and probes
+	ctx  context.Context
+	stop context.CancelCauseFunc
+
+	mu     sync.Mutex
+	live   map[*attempt]struct{}
+	closed bool
 }
 
 var errClosed = errors.New("the upstream was closed")
@@ -86,7 +86,7 @@ func build(c *policy.UpstreamConfig, o Options, maker func(dialect, kind string)
 	if err != nil {
 		return nil, err
 	}
-	u := &Upstream{c: c, o: o, log: o.Log, profile: p}
+	u := &Upstream{c: c, o: o, log: o.Log, profile: p, live: map[*attempt]struct{}{}}
 	if u.target, err = p.endpoint(c); err != nil {
 		return nil, err
 	}
@@ -157,24 +157,37 @@ func (u *Upstream) EmbedLosses(r *infer.EmbedRequest) []infer.Loss {
 	return infer.Losses(r.Uses, c.Class)
 }
 
-// begin admits one piece of work; end must follow if it says true.
-func (u *Upstream) begin() bool {
-	u.closing.Lock()
-	defer u.closing.Unlock()
+// begin admits one piece of work, which ends with work.Done, if it says true. a
+// is the attempt that it is, or nil.
+func (u *Upstream) begin(a *attempt) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
 	if u.closed {
 		return false
 	}
 	u.work.Add(1)
+	if a != nil {
+		u.live[a] = struct{}{}
+	}
 	return true
 }
 
-func (u *Upstream) end() { u.work.Done() }
+// forget ends what begin admitted.
+func (u *Upstream) forget(a *attempt) {
+	u.mu.Lock()
+	delete(u.live, a)
+	u.mu.Unlock()
+	u.work.Done()
+}
 
 // Close ends what runs, waits for it, and closes every connection.
 func (u *Upstream) Close() error {
-	u.closing.Lock()
+	u.mu.Lock()
 	u.closed = true
-	u.closing.Unlock()
+	for a := range u.live {
+		a.cancel(errClosed)
+	}
+	u.mu.Unlock()
 	u.stop(errClosed)
 	u.work.Wait()
 	u.pool.CloseIdleConnections()
