@@ -184,7 +184,7 @@ func (f form) whole(w io.Writer, r *infer.Request, o wire.Options, a *wire.Answe
 	if r.Sampling.Logprobs {
 		dst = appendLogprobs(dst, c.Logprobs)
 	}
-	dst = appendEnd(dst, doneReason(c.Finish), a.Usage, times{created: o.Created, last: now})
+	dst = appendEnd(dst, doneReason(c.Finish), a.Usage, times{created: o.Created, start: a.Started, first: a.First, last: now})
 	_, err = w.Write(append(dst, "}\n"...))
 	return err
 }

@@ -3,6 +3,7 @@ package wire
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"hearth/engine/infer"
 )
@@ -46,6 +47,12 @@ func (c *Collector) Add(ev infer.Event) error {
 	}
 	if c.a.Model.Native && ev.Frame != nil {
 		c.a.Frame = ev.Frame
+	}
+	switch {
+	case ev.Kind == infer.EventStart:
+		c.a.Started = time.Now()
+	case c.a.First.IsZero():
+		c.a.First = time.Now()
 	}
 	ch := &c.a.Choices[ev.Choice]
 	ch.Logprobs = append(ch.Logprobs, ev.Logprobs...)
