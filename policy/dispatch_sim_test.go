@@ -266,8 +266,8 @@ func (s *simulation) atRest() {
 			s.fail("at rest %v has %d requests open", k, u.outstanding)
 		}
 	}
-	if f.waiting != 0 {
-		s.fail("at rest %d requests wait", f.waiting)
+	if len(f.busy) != 0 {
+		s.fail("at rest requests wait in %d routes", len(f.busy))
 	}
 	for k, l := range f.lanes {
 		if len(l.waiting) != 0 || len(l.last) != 0 {

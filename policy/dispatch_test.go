@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -212,15 +213,26 @@ func TestQueue(t *testing.T) {
 		if e := refused(t, p.Dispatch(p.routeNamed("now"), DispatchRequest{})); e.Code != infer.CodeOverloaded || e.RetryAfter != time.Second {
 			t.Errorf("without a queue: %+v", e)
 		}
+		var mu sync.Mutex
 		var order []string
+		note := func(s string) {
+			mu.Lock()
+			defer mu.Unlock()
+			order = append(order, s)
+		}
+		noted := func() string {
+			mu.Lock()
+			defer mu.Unlock()
+			return strings.Join(order, " ")
+		}
 		wait := func(tenant string) {
 			go func() {
 				a, err := p.Dispatch(p.routeNamed("r"), DispatchRequest{Identity: &Identity{Tenant: tenant}}).Next(context.Background())
 				if err != nil {
-					order = append(order, tenant+":"+string(infer.AsError(err).Code))
+					note(tenant + ":" + string(infer.AsError(err).Code))
 					return
 				}
-				order = append(order, tenant)
+				note(tenant)
 				time.Sleep(time.Second)
 				a.Done(AttemptResult{Delivered: true})
 			}()
@@ -229,13 +241,13 @@ func TestQueue(t *testing.T) {
 		for _, tenant := range []string{"x", "x", "x", "y", "z"} {
 			wait(tenant)
 		}
-		if got := strings.Join(order, " "); got != "z:overloaded" {
+		if got := noted(); got != "z:overloaded" {
 			t.Errorf("with a full queue: %s", got)
 		}
 		time.Sleep(time.Second)
 		hold.Done(AttemptResult{Delivered: true})
 		time.Sleep(10 * time.Second)
-		if got := strings.Join(order, " "); got != "z:overloaded x y x x" {
+		if got := noted(); got != "z:overloaded x y x x" {
 			t.Errorf("served in the order %s", got)
 		}
 		hold = next(t, p.Dispatch(p.routeNamed("r"), DispatchRequest{}))

@@ -21,8 +21,9 @@ type fleet struct {
 	upstreams   map[string]*upstreamState
 	domains     map[string]*domain
 	lanes       map[string]*lane
+	busy        []*lane // those in which requests wait
 	picks       uint64
-	waiting     int // over all lanes
+	joined      uint64
 }
 
 type deploymentKey struct{ upstream, model string }
@@ -59,7 +60,6 @@ type lane struct {
 	waiting []*waiter           // ordered by turn
 	served  uint64              // turn of the last that was served from the queue
 	last    map[string]uint64   // by tenant: its latest turn
-	joined  uint64
 }
 
 func newFleet(elapsed func() time.Duration, random func() float64) *fleet {
