@@ -6,11 +6,17 @@ import (
 
 	"hearth/engine/infer"
 	"hearth/web/jsonread"
-	"hearth/web/wire"
 )
 
-// estimate is how many tokens stand behind n bytes of an event.
-func estimate(n int) int { return wire.EstimateTokens(n) }
+// estimate is how many tokens stand behind the n bytes of an event. Most servers
+// send one token an event, and a token is some four bytes: less than two tokens'
+// worth is taken for one.
+func estimate(n int) int {
+	if n == 0 {
+		return 0
+	}
+	return max(1, n/4)
+}
 
 // choicePiece is one member of choices, of a chunk or of a whole answer. JSON
 // members come in any order, so it is read whole before anything is made of it.

@@ -111,6 +111,7 @@ func (d *answerDecoder) chunk(dst []infer.Event, data []byte) (_ []infer.Event, 
 		return dst, false, wire.Malformed(errors.New("a chunk that is no JSON object"))
 	}
 	var served *infer.Served
+	start := len(dst)
 	if !d.started {
 		d.started = true
 		served = &infer.Served{Name: d.r.Model, Native: d.native}
@@ -166,6 +167,11 @@ func (d *answerDecoder) chunk(dst []infer.Event, data []byte) (_ []infer.Event, 
 	}
 	if flat.kind != "" && n == 0 && flat.message != "" {
 		return dst, false, flat.inBand()
+	}
+	if served != nil && d.usage.prompt >= 0 { // counted from the start, as vLLM's continuous_usage_stats does
+		u := d.usage.usage()
+		u.CompletionTokens, u.ReasoningTokens = 0, 0
+		dst[start].Usage = &u
 	}
 	return dst, n == 0 && counted && d.o.Usage, nil
 }

@@ -52,10 +52,17 @@ func root(body []byte) (jsonread.Value, error) {
 
 // shared takes the fields that chat and completions have in common.
 func (d *decoder) shared(key string, v jsonread.Value) (known bool, err error) {
-	for _, take := range []func(string, jsonread.Value) (bool, error){d.sampling, d.length, d.wireOnly, d.setFormat} {
-		if known, err := take(key, v); known {
-			return true, err
-		}
+	if known, err = d.sampling(key, v); known {
+		return true, err
+	}
+	if known, err = d.length(key, v); known {
+		return true, err
+	}
+	if known, err = d.wireOnly(key, v); known {
+		return true, err
+	}
+	if known, err = d.setFormat(key, v); known {
+		return true, err
 	}
 	return d.side(key, v)
 }

@@ -535,3 +535,18 @@ func FuzzDecode(f *testing.F) {
 		check(err)
 	})
 }
+
+// BenchmarkDecode is a usual request of an SDK.
+func BenchmarkDecode(b *testing.B) {
+	body := []byte(`{"model":"m","messages":[{"role":"system","content":"You are a helpful assistant."},{"role":"user","content":"` + strings.Repeat("some words ", 40) + `"}],"temperature":0.7,"max_tokens":256,"stream":true,"stream_options":{"include_usage":true}}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		r, _, err := Chat{}.DecodeRequest(nil, body)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := NewChatClient("").EncodeRequest(r, wire.Target{Model: "up"}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

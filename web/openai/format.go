@@ -28,14 +28,16 @@ func (d *decoder) setFormat(key string, v jsonread.Value) (known bool, err error
 	return false, nil
 }
 
+var formatFeature = map[infer.FormatKind]infer.Feature{
+	infer.FormatJSONObject: infer.FeatureJSONObject, infer.FormatJSONSchema: infer.FeatureJSONSchema, infer.FormatRegex: infer.FeatureRegex,
+	infer.FormatGrammar: infer.FeatureGrammar, infer.FormatChoice: infer.FeatureChoice,
+}
+
 // constrain notes that field v sets the format.
 func (d *decoder) constrain(v jsonread.Value, f infer.Format) {
 	d.r.Format = f
 	d.formats = append(d.formats, v.Path())
-	d.use(map[infer.FormatKind]infer.Feature{
-		infer.FormatJSONObject: infer.FeatureJSONObject, infer.FormatJSONSchema: infer.FeatureJSONSchema, infer.FormatRegex: infer.FeatureRegex,
-		infer.FormatGrammar: infer.FeatureGrammar, infer.FormatChoice: infer.FeatureChoice,
-	}[f.Kind], v)
+	d.use(formatFeature[f.Kind], v)
 }
 
 func (d *decoder) regexFormat(v jsonread.Value) error {
