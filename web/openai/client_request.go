@@ -226,6 +226,19 @@ func (w *requestWriter) thinking() {
 			return
 		}
 	}
+	if name, _ := w.extra(infer.FeatureReasoningSwitch); name == "enable_thinking" && (t.Switch == "on" || t.Switch == "off") {
+		w.raw(name, strconv.FormatBool(t.Switch == "on"))
+	}
+	if name, _ := w.extra(infer.FeatureReasoningBudget); name == "thinking_budget" {
+		w.templateArgs("")
+		if t.Budget > 0 {
+			w.int(name, int64(t.Budget))
+		}
+		if t.Effort != "" {
+			w.str("reasoning_effort", t.Effort)
+		}
+		return
+	}
 	enable := ""
 	if name, ok := w.extra(infer.FeatureReasoningSwitch); ok && name == "chat_template_kwargs" {
 		switch {

@@ -197,6 +197,22 @@ var profiles = []profile{
 		Departure{"budget_exceeded has varied in status: 400, 401, 429", "the type is read, whatever the status", "LiteLLM, budgets"},
 		Departure{"thinking with a budget is passed to the providers that know it", "a budget is carried", "LiteLLM, reasoning content"},
 	).thinks("reasoning_content").bounded("max_tokens"),
+	base("vertex", "Vertex AI's OpenAI-compatible endpoint").with(nil, map[infer.Feature]infer.Class{
+		infer.FeatureMetadata: infer.Dropped, infer.FeatureServiceTier: infer.Dropped, infer.FeatureCacheKey: infer.Dropped, infer.FeatureVerbosity: infer.Dropped,
+		infer.FeatureUser: infer.Dropped, infer.FeatureLogitBias: infer.Dropped, infer.FeatureToolSerial: infer.Dropped, infer.FeatureFile: infer.Dropped,
+	},
+		Departure{"a list of OpenAI's parameters is supported, the others are ignored", "those are classed as dropped", "Vertex AI, OpenAI compatibility: supported parameters"},
+	).bounded("max_tokens").developed("system"),
+	base("hearth", "another box of this kind").with(map[infer.Feature]string{
+		infer.FeatureTopK: "top_k", infer.FeatureMinP: "min_p", infer.FeatureRepetitionPenalty: "repetition_penalty",
+		infer.FeatureMinTokens: "min_tokens", infer.FeatureStopTokens: "stop_token_ids", infer.FeatureIgnoreEOS: "ignore_eos",
+		infer.FeatureIncludeStop: "include_stop_str_in_output", infer.FeaturePrefill: "continue_final_message",
+		infer.FeatureTemplateArgs: "chat_template_kwargs", infer.FeatureReasoningSwitch: "enable_thinking", infer.FeatureReasoningBudget: "thinking_budget",
+		infer.FeatureCacheSalt: "cache_salt", infer.FeaturePriority: "priority", infer.FeatureCacheBreakpoint: "cache_control",
+		infer.FeatureRegex: "structured_outputs", infer.FeatureGrammar: "structured_outputs", infer.FeatureChoice: "structured_outputs",
+	}, nil,
+		Departure{"fields of the open servers are taken beside OpenAI's", "they are sent; what serves the model there says which it has", "FIELDS.md of this package"},
+	).thinks("reasoning_content"),
 }
 
 // thinks names the member that takes an earlier turn's reasoning.
