@@ -22,6 +22,7 @@ var arrows = map[string][]string{
 	"hearth/appliance/config":   {"hearth/policy", "hearth/store"},
 	"hearth/appliance/certs":    {"hearth/appliance/config"},
 	"hearth/appliance/loadgen":  {"hearth/web/sse"},
+	"hearth/appliance/invoice":  {"hearth/store"},
 	"hearth/appliance/upstream": {"hearth/policy", "hearth/store", "hearth/web/*"},
 	"hearth/appliance/conform":  {"hearth/policy", "hearth/appliance/upstream", "hearth/web", "hearth/web/*"},
 	"hearth/web":                {"hearth/web/*"},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
 	"os"
 	"path/filepath"
@@ -147,7 +148,7 @@ type testbed struct {
 	fake *fake
 	key  string
 	log  *syncBuffer
-	n    int
+	n    atomic.Int64
 }
 
 type syncBuffer struct {
@@ -169,9 +170,14 @@ func (s *syncBuffer) String() string {
 
 func newTestbed(t *testing.T) *testbed {
 	t.Helper()
+	return newTestbedWith(t, testConfig)
+}
+
+func newTestbedWith(t *testing.T, file string) *testbed {
+	t.Helper()
 	dir := t.TempDir()
 	conf := filepath.Join(dir, "c.toml")
-	if err := os.WriteFile(conf, []byte(testConfig), 0o600); err != nil {
+	if err := os.WriteFile(conf, []byte(file), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	b := &testbed{t: t, fake: &fake{count: infer.Count{PromptTokens: 10, MaxOutputTokens: 20}}, log: &syncBuffer{}}
@@ -214,8 +220,7 @@ func newTestbed(t *testing.T) *testbed {
 
 func (b *testbed) admit() *web.Grant {
 	b.t.Helper()
-	b.n++
-	id := "req_" + strings.Repeat("x", b.n)
+	id := fmt.Sprintf("req_%d", b.n.Add(1))
 	g, err := b.Admit(context.Background(), web.Caller{RequestID: id, Credential: b.key, RemoteAddr: "127.0.0.1:1", Route: "POST /x"})
 	if err != nil {
 		b.t.Fatal(err)
