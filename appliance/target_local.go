@@ -25,20 +25,23 @@ var localClass = map[infer.Feature]infer.Class{
 	infer.FeatureToolResultError:  infer.Emulated,    // said in the result's text
 	infer.FeatureToolResultMedia:  infer.Dropped,
 	infer.FeatureThought:          infer.Carried,
+	infer.FeatureThoughtSummary:   infer.Carried,
+	infer.FeatureThoughtSealed:    infer.Dropped,
 	infer.FeatureThoughtSignature: infer.Dropped,     // readable text is kept
 	infer.FeatureCacheBreakpoint:  infer.Transformed, // every prefix is cached
 	infer.FeaturePrefill:          infer.Carried,
 
-	infer.FeatureTools:          infer.Carried,
-	infer.FeatureToolStrict:     infer.Carried,
-	infer.FeatureToolRequired:   infer.Carried,
-	infer.FeatureToolNamed:      infer.Carried,
-	infer.FeatureToolNone:       infer.Carried,
-	infer.FeatureToolAllowed:    infer.Transformed, // the other tools are left out
-	infer.FeatureToolSerial:     infer.Carried,
-	infer.FeatureToolHosted:     infer.Dropped,
-	infer.FeatureToolCustom:     infer.Dropped,
-	infer.FeatureToolCallHosted: infer.Dropped,
+	infer.FeatureTools:              infer.Carried,
+	infer.FeatureToolStrict:         infer.Carried,
+	infer.FeatureToolRequired:       infer.Carried,
+	infer.FeatureToolNamed:          infer.Carried,
+	infer.FeatureToolNone:           infer.Carried,
+	infer.FeatureToolAllowed:        infer.Transformed, // the other tools are left out
+	infer.FeatureToolSerial:         infer.Carried,
+	infer.FeatureToolHosted:         infer.Dropped,
+	infer.FeatureToolHostedOptional: infer.Dropped,
+	infer.FeatureToolCustom:         infer.Emulated, // a function that takes one string
+	infer.FeatureToolCallHosted:     infer.Dropped,
 
 	infer.FeatureMaxTokens:         infer.Carried,
 	infer.FeatureMinTokens:         infer.Carried,
