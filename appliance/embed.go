@@ -77,10 +77,8 @@ func (t *target) weighEmbed(c *call) {
 	} else {
 		t.losses = t.up.EmbedLosses(c.embed)
 	}
-	if !c.reports() {
-		if t.err = refuse(t.losses, t.local()); t.err != nil {
-			return
-		}
+	if t.err = refuse(t.losses, t.local(), c.reports()); t.err != nil {
+		return
 	}
 	for _, in := range c.embed.Inputs {
 		switch {

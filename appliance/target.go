@@ -80,10 +80,8 @@ func (t *target) weigh(c *call) {
 		}
 		t.losses = t.lost(t.asked)
 	}
-	if !c.reports() {
-		if t.err = refuse(t.losses, t.local()); t.err != nil {
-			return
-		}
+	if t.err = refuse(t.losses, t.local(), c.reports()); t.err != nil {
+		return
 	}
 	t.size, t.err = t.backend.Count(c.ctx, t.request(t.asked))
 }
@@ -96,10 +94,13 @@ func (t *target) lost(r *infer.Request) []infer.Loss {
 	return t.up.Losses(r)
 }
 
-// refuse gives the error for the first loss that changes what is asked for.
-func refuse(losses []infer.Loss, local bool) error {
+// refuse gives the error for the first loss that changes what is asked for. A
+// route that reports losses lets them pass, but for those that change how many
+// answers there are: no report makes up for one that never comes.
+func refuse(losses []infer.Loss, local, report bool) error {
 	for _, l := range losses {
-		if !l.Refusable() {
+		counted := l.Feature == infer.FeatureChoices || l.Feature == infer.FeatureManyPrompts
+		if !l.Refusable() || report && !counted {
 			continue
 		}
 		var e *infer.Error
