@@ -181,6 +181,7 @@ func (x *exchange) follow(run *liveResponse, from int) {
 		if frames = responses.SkipFrames(frames, &from); len(frames) > 0 {
 			if ended {
 				x.w.ending()
+				x.w.ended()
 			}
 			if out.Send(frames) != nil {
 				return
