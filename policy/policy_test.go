@@ -21,16 +21,17 @@ type world struct {
 	t     *testing.T
 	s     *store.Store
 	p     *Policy
-	clock time.Time
+	clock atomic.Int64 // unix nanoseconds: the store looks at it too
 	mono  atomic.Int64
 	n     int
 }
 
 func newWorld(t *testing.T, c Config, local ...string) *world {
 	t.Helper()
-	w := &world{t: t, clock: time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)}
+	w := &world{t: t}
+	w.set(time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC))
 	var err error
-	w.s, err = store.Open(filepath.Join(tempDir(t), "h.db"), store.Options{BallastBytes: -1, Now: func() time.Time { return w.clock }})
+	w.s, err = store.Open(filepath.Join(tempDir(t), "h.db"), store.Options{BallastBytes: -1, Now: w.now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +45,7 @@ func newWorld(t *testing.T, c Config, local ...string) *world {
 	if len(local) == 0 {
 		local = []string{"tiny"}
 	}
-	w.p, err = New(c, Options{Store: w.s, Local: local, Now: func() time.Time { return w.clock },
+	w.p, err = New(c, Options{Store: w.s, Local: local, Now: w.now,
 		Elapsed: func() time.Duration { return time.Duration(w.mono.Load()) }})
 	if err != nil {
 		t.Fatal(err)
@@ -63,8 +64,12 @@ func tempDir(t *testing.T) string {
 	return dir
 }
 
+func (w *world) now() time.Time { return time.Unix(0, w.clock.Load()).UTC() }
+
+func (w *world) set(t time.Time) { w.clock.Store(t.UnixNano()) }
+
 func (w *world) pass(d time.Duration) {
-	w.clock = w.clock.Add(d)
+	w.set(w.now().Add(d))
 	w.mono.Add(int64(d))
 }
 
@@ -178,14 +183,14 @@ func TestReserveHoldsTheWorstCase(t *testing.T) {
 func TestWindowsTurn(t *testing.T) {
 	w := newWorld(t, priced(TenantConfig{Name: "default", Zone: "America/New_York", Budgets: []BudgetConfig{{store.Day, 500_000}}}))
 	id := w.key(store.Key{})
-	w.clock = time.Date(2026, 11, 30, 4, 59, 59, 0, time.UTC) // 23:59:59 in New York
+	w.set(time.Date(2026, 11, 30, 4, 59, 59, 0, time.UTC)) // 23:59:59 in New York
 	old, err := w.reserve(w.admit(id), 100, 200)
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = w.reserve(w.admit(id), 0, 1)
 	wantCode(t, err, infer.CodeQuota)
-	w.clock = w.clock.Add(time.Second)
+	w.set(w.now().Add(time.Second))
 	fresh, err := w.reserve(w.admit(id), 100, 200)
 	if err != nil {
 		t.Fatal(err)
@@ -199,7 +204,7 @@ func TestWindowsTurn(t *testing.T) {
 	if b, _ := w.s.Balance("tenant/default/day", "2026-11-30"); b.SpentNano != 0 || b.HeldNano != 500_000 {
 		t.Errorf("new day: %+v", b)
 	}
-	w.clock = w.clock.Add(-time.Hour)
+	w.set(w.now().Add(-time.Hour))
 	_, err = w.reserve(w.admit(id), 0, 1)
 	wantCode(t, err, infer.CodeQuota)
 	if _, err := fresh.Release(Outcome{Outcome: store.OutcomeError}); err != nil {
@@ -311,7 +316,7 @@ func TestRequestLimits(t *testing.T) {
 	// A jump of the wall clock refills nothing.
 	_, err = w.p.Admit(a)
 	wantCode(t, err, infer.CodeRateLimited)
-	w.clock = w.clock.Add(1000 * time.Hour)
+	w.set(w.now().Add(1000 * time.Hour))
 	_, err = w.p.Admit(a)
 	wantCode(t, err, infer.CodeRateLimited)
 }
