@@ -147,6 +147,9 @@ type Tool struct {
 type CustomTool struct {
 	Syntax     string // "": any text; "lark" or "regex"
 	Definition string
+	// Description is the tool's own; the Description of the Tool says the form too,
+	// for targets that have functions only.
+	Description string
 }
 
 // ToolChoice says whether and which tool must be called.

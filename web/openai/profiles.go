@@ -218,7 +218,7 @@ var profiles = []profile{
 // thinks names the member that takes an earlier turn's reasoning.
 func (p profile) thinks(member string) profile {
 	p.reasoning = member
-	p.classes[infer.FeatureThought] = infer.Carried
+	p.classes[infer.FeatureThought], p.classes[infer.FeatureThoughtSummary] = infer.Carried, infer.Carried
 	return p
 }
 

@@ -309,8 +309,12 @@ func (w *requestWriter) tool(t *infer.Tool) {
 	if c := t.Custom; c != nil {
 		w.b = append(w.b, `{"type":"custom"`...)
 		w.str("name", t.Name)
-		if t.Description != "" {
-			w.str("description", t.Description)
+		about := c.Description
+		if about == "" {
+			about = t.Description
+		}
+		if about != "" {
+			w.str("description", about)
 		}
 		if c.Syntax != "" {
 			w.raw("format", `{"type":"grammar"`)

@@ -133,8 +133,11 @@ func (d *decoder) addTool(v jsonread.Value, t infer.Tool, space, remark string) 
 }
 
 func joinText(a, b string) string {
-	if b == "" {
+	switch {
+	case b == "":
 		return a
+	case a == "":
+		return b
 	}
 	return a + "\n\n" + b
 }
@@ -230,6 +233,10 @@ func (d *decoder) customTool(v jsonread.Value, space, remark string) error {
 		return err
 	}
 	d.use(infer.FeatureToolCustom, v.Path())
+	t.Custom.Description = t.Description
+	if c := t.Custom; c.Syntax != "" {
+		t.Description = joinText(t.Description, "The input is text that this "+c.Syntax+" grammar describes:\n"+c.Definition)
+	}
 	t.Parameters = json.RawMessage(`{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],"additionalProperties":false}`)
 	if err := d.addTool(v, t, space, remark); err != nil {
 		return err
