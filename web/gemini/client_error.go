@@ -129,7 +129,9 @@ func (s *status) error(code int, h http.Header) *infer.Error {
 		if q := wire.Quote(s.message); q != "" {
 			e.Message = "the provider refused the request: " + q
 		}
-	case code == 429 && strings.Contains(low, "billing") && !strings.Contains(low, "rate"):
+	case code == 429 && strings.Contains(low, "billing") && s.retry == 0 && !strings.Contains(low, "rate") && !strings.Contains(s.quota, "PerMinute"):
+		// The same words stand in answers to too many requests a minute, which say
+		// when to come again, or which quota was hit.
 		quota := wire.StatusFault(http.StatusPaymentRequired, h)
 		quota.Upstream.Status = code
 		return quota
