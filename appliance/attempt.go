@@ -1,6 +1,7 @@
 package appliance
 
 import (
+	"context"
 	"time"
 
 	"hearth/engine/infer"
@@ -18,7 +19,10 @@ func (c *call) attempts(run func(*target) error) error {
 	})
 	for {
 		at, err := d.Next(c.ctx)
-		if err != nil {
+		switch {
+		case err != nil && c.ctx.Err() != nil:
+			return context.Cause(c.ctx)
+		case err != nil:
 			return err
 		}
 		if err := c.try(at, run); err == nil || c.passed {
