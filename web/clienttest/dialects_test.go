@@ -22,3 +22,11 @@ func TestPythonOllama(t *testing.T) {
 	}
 	run(t, target(t), python, "ollama_sdk.py")
 }
+
+// TestNodeDialects needs @google/genai or ollama among the modules.
+func TestNodeDialects(t *testing.T) {
+	if os.Getenv("HEARTH_BASE_URL") != "" {
+		t.Skip("the script goes by what the scripted model says")
+	}
+	runNode(t, "dialects.mjs", target(t))
+}
