@@ -64,7 +64,7 @@ func (s *Store) Audits(ctx context.Context, limit int, cursor uint64) (AuditPage
 		limit = 100
 	}
 	p := AuditPage{Entries: []AuditEntry{}}
-	err := s.view(ctx, func(tx *bolt.Tx) error {
+	err := s.viewLedger(ctx, func(tx *bolt.Tx) error {
 		c := tx.Bucket(bucketLedger).Cursor()
 		k, v := c.Last()
 		if cursor != 0 {

@@ -20,7 +20,7 @@ type BackupInfo struct {
 // copy opens as a database in use at that moment: its open holds are orphans.
 func (s *Store) Backup(ctx context.Context, w io.Writer) (BackupInfo, error) {
 	info := BackupInfo{At: stamp(s.now())}
-	err := s.view(ctx, func(tx *bolt.Tx) error {
+	err := s.viewLedger(ctx, func(tx *bolt.Tx) error {
 		seq, head, err := decodePoint("the head of the ledger", tx.Bucket(bucketMeta).Get(metaHead))
 		if err != nil {
 			return err

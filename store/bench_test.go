@@ -23,6 +23,8 @@ func BenchmarkPairs(b *testing.B) {
 }
 
 func benchPairs(b *testing.B, writers int) {
+	defer func(n int64) { journalBytes = n }(journalBytes)
+	journalBytes = 2 << 20
 	s, err := Open(filepath.Join(b.TempDir(), "h.db"), Options{BallastBytes: -1})
 	if err != nil {
 		b.Fatal(err)

@@ -58,7 +58,7 @@ const maxFaults = 100
 func (s *Store) Check(ctx context.Context) (Report, error) {
 	began := time.Now()
 	c := newChecker(ctx)
-	err := s.view(ctx, c.run)
+	err := s.viewLedger(ctx, c.run)
 	c.rep.Took = time.Since(began)
 	var d *DamageError
 	if errors.As(err, &d) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -29,6 +28,7 @@ const (
 	opOther   opKind = iota // its caller is told that the outcome is unknown
 	opHold                  // undone if it was written
 	opEnd                   // done again if it was not written
+	opNote                  // as opOther
 	opControl               // runs between transactions, outside of any
 )
 
@@ -59,13 +59,13 @@ func newOp(kind opKind, put func(w *writer) error) *op {
 
 // writer is one transaction of the committer.
 type writer struct {
-	s     *Store
-	tx    *bolt.Tx
-	led   *ledger
-	now   time.Time
-	dirty []string // keys of the balances to write
-	wrote bool     // something was put
-	fatal error
+	s      *Store
+	tx     *bolt.Tx
+	led    *ledger
+	now    time.Time
+	direct bool // tx is one that writes
+	wrote  bool // something was put
+	fatal  error
 }
 
 // mark notes that the transaction has changes; put errors end up here.
@@ -127,6 +127,8 @@ func (s *Store) commitLoop() {
 		select {
 		case o := <-s.ops:
 			s.handle(group, o)
+		case err := <-s.flushed:
+			s.flushDone(err)
 		case <-tick.C:
 			s.housekeeping()
 		case <-s.quit:
@@ -144,6 +146,11 @@ func (s *Store) handle(group []*op, first *op) {
 	// Those answered by the last commit are about to ask again: let them run
 	// once. It costs a lone writer nothing.
 	runtime.Gosched()
+	select {
+	case err := <-s.flushed:
+		s.flushDone(err)
+	default:
+	}
 	group = group[:0]
 	var control *op
 	for o := first; o != nil; {
@@ -172,6 +179,9 @@ func (s *Store) handle(group []*op, first *op) {
 		clear(group)
 	}
 	if control != nil {
+		if err := s.checkpoint(); err != nil {
+			s.commitFailed(nil, err)
+		}
 		control.err = control.control()
 		control.answer()
 	}
@@ -195,14 +205,40 @@ func (s *Store) commit(group []*op) error {
 // write is commit without looking whether the store has failed.
 func (s *Store) write(group []*op) error {
 	began := time.Now()
-	wrote, size := false, int64(0)
-	err := guard(func() error {
+	wrote, err := false, error(nil)
+	if s.journaled(group) {
+		wrote, err = s.writeJournal(group)
+	} else {
+		wrote, err = s.writeDB(group)
+	}
+	if err != nil {
+		return err
+	}
+	for _, o := range group {
+		if o.err == nil && o.published != nil {
+			o.published()
+		}
+	}
+	if wrote {
+		s.count(len(group), time.Since(began))
+	}
+	return nil
+}
+
+// writeDB runs a group, and all that is pending, in one transaction of the
+// database.
+func (s *Store) writeDB(group []*op) (wrote bool, err error) {
+	if err := s.awaitFlush(); err != nil {
+		return false, err
+	}
+	size := int64(0)
+	err = guard(func() error {
 		tx, err := s.db.Begin(true)
 		if err != nil {
 			return err
 		}
 		defer tx.Rollback() // after a commit it does nothing
-		w := &writer{s: s, tx: tx, led: &s.led, now: s.now()}
+		w := &writer{s: s, tx: tx, led: &s.led, now: s.now(), direct: true}
 		s.fill(w, group)
 		if wrote = w.wrote; !wrote {
 			return nil
@@ -220,20 +256,22 @@ func (s *Store) write(group []*op) error {
 		return s.faultAt("after commit")
 	})
 	if err != nil {
-		return err
+		return wrote, err
 	}
-	for _, o := range group {
-		if o.err == nil && o.published != nil {
-			o.published()
-		}
+	s.unflushed.Store(false)
+	for _, j := range s.journals {
+		j.off = 0 // the database has all of it
 	}
 	if wrote {
-		s.count(len(group), size, time.Since(began))
+		s.mu.Lock()
+		s.stats.FileBytes = size
+		s.mu.Unlock()
 	}
-	return nil
+	return wrote, nil
 }
 
-// fill puts the operations and then what they have in common.
+// fill puts the operations and then, into the database, what they have in
+// common.
 func (s *Store) fill(w *writer, group []*op) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -242,25 +280,29 @@ func (s *Store) fill(w *writer, group []*op) {
 			o.err = errFull
 			continue
 		}
-		o.err = o.put(w)
+		if o.kind == opOther {
+			w.putPending() // it reads the database alone
+		}
+		if w.fatal == nil {
+			o.err = o.put(w)
+		}
 		if w.fatal != nil {
 			return
 		}
 	}
-	if !w.wrote {
-		return
-	}
-	b := w.tx.Bucket(bucketBalances)
-	slices.Sort(w.dirty) // in order, they share pages
-	for _, key := range w.dirty {
-		bal := w.led.balances[key]
-		bal.dirty = false
-		w.mark(b.Put([]byte(key), bal.encode(key)))
-	}
-	w.mark(w.tx.Bucket(bucketMeta).Put(metaHead, encodePoint(w.led.seq, w.led.head)))
+	w.putPending()
 }
 
-func (s *Store) count(ops int, size int64, took time.Duration) {
+// putPending writes what is pending into the transaction, if that can be.
+func (w *writer) putPending() {
+	if p := w.s.active; w.direct && !p.empty() {
+		p.freeze()
+		w.mark(p.put(w.tx))
+		w.s.active = newPending()
+	}
+}
+
+func (s *Store) count(ops int, took time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stats.Commits++
@@ -268,10 +310,9 @@ func (s *Store) count(ops int, size int64, took time.Duration) {
 	s.stats.MaxGroup = max(s.stats.MaxGroup, ops)
 	s.stats.CommitTime += took
 	s.stats.LastCommit = took
-	s.stats.FileBytes = size
 	if len(s.led.balances) > maxCachedBalances {
 		for k, b := range s.led.balances {
-			if b.held == 0 {
+			if b.held == 0 && !b.dirty {
 				delete(s.led.balances, k)
 			}
 		}
@@ -300,6 +341,9 @@ func (s *Store) housekeeping() {
 	if s.full.Load() {
 		s.refill()
 	}
+	if s.faultAt("tick") == nil {
+		s.rotate(1)
+	}
 	if o := s.keys.flushOp(s.now(), false); o != nil {
 		s.commitAlone(o)
 	}
@@ -308,6 +352,9 @@ func (s *Store) housekeeping() {
 // farewell writes what is still in memory only, and marks the file as closed in
 // good order.
 func (s *Store) farewell() {
+	if err := s.awaitFlush(); err != nil {
+		s.commitFailed(nil, err)
+	}
 	if s.failure.Load() != nil {
 		return
 	}
@@ -327,7 +374,8 @@ func (s *Store) commitAlone(o *op) {
 	}
 }
 
-// commitFailed enters the failed state, or heals a full disk at once.
+// commitFailed enters the failed state, and tries to leave it at once where that
+// is promising.
 func (s *Store) commitFailed(group []*op, err error) {
 	cause := fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
 	s.log.Error("a commit of the database failed", "error", err.Error(), "operations", len(group))
@@ -343,11 +391,16 @@ func (s *Store) commitFailed(group []*op, err error) {
 			s.doubt = append(s.doubt, o)
 		}
 	}
-	if noSpace(err) {
+	full := noSpace(err)
+	if full {
 		s.full.Store(true)
 		s.dropBallast()
+	}
+	// A disk that was full has space now; and if nothing new was in the commit,
+	// the journals have all of it.
+	if full || len(group) == 0 {
 		if err := s.reopen(); err != nil {
-			s.log.Error("the disk of the database is full and the reserve did not help", "error", err.Error())
+			s.log.Error("the database cannot be opened again", "error", err.Error(), "disk_full", full)
 		}
 	}
 }
@@ -384,7 +437,7 @@ func (s *Store) reopen() error {
 	}
 	for group := again; len(group) > 0; {
 		n := min(len(group), maxGroup)
-		if err := s.write(group[:n]); err != nil {
+		if _, err := s.writeDB(group[:n]); err != nil {
 			e := &infer.Error{Code: infer.CodeUnavailable, RetryAfter: retryHint, Message: "the ledger cannot be written", Cause: fmt.Errorf("%w: %w", ErrUnknownOutcome, err)}
 			s.failure.Store(e)
 			return e // what is in doubt stays so, until the next try
@@ -412,6 +465,7 @@ func (s *Store) settleDoubt() {
 
 // reload closes the file and opens it anew.
 func (s *Store) reload() error {
+	_ = s.awaitFlush() // what became of it the file will tell
 	s.file.Lock()
 	defer s.file.Unlock()
 	if err := s.closeDB(); err != nil {
@@ -426,6 +480,9 @@ func (s *Store) reload() error {
 		return err
 	}
 	s.db = db
+	if err := s.replay(true); err != nil {
+		return err
+	}
 	if err := guard(func() error { return db.View(s.load) }); err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ func (s *Store) Compact(ctx context.Context, keepSince time.Time) (Compaction, e
 	began := time.Now()
 	n := &newFile{path: s.path + ".compact"}
 	defer n.discard()
-	err := s.view(ctx, func(tx *bolt.Tx) error {
+	err := s.viewLedger(ctx, func(tx *bolt.Tx) error {
 		n.report.BytesBefore = tx.Size()
 		if err := n.begin(ctx, tx, keepSince); err != nil {
 			return err

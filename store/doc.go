@@ -32,10 +32,11 @@
 // # Durability
 //
 // One goroutine, the committer, owns all writing. It takes whatever waits,
-// checks each operation against the state in memory, writes the accepted ones
-// in one bbolt transaction and answers only after that has been synced. It adds
-// no delay of its own: a lone operation is committed at once, and while a
-// commit runs the next group gathers.
+// checks each operation against the state in memory, appends the accepted ones to
+// a journal and answers only after that has been synced; behind its back the
+// records then go into the database, many in one bbolt transaction. It adds no
+// delay of its own: a lone operation is committed at once, and while a commit
+// runs the next group gathers. Whoever reads sees all that was acknowledged.
 //
 // A commit that returns an error has an unknown outcome (bbolt may show the
 // change if the sync of its meta page failed). The store then refuses all work

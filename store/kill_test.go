@@ -24,6 +24,7 @@ var kills = flag.Int("kills", 3, "how often TestKill kills its child")
 const killChild = "HEARTH_STORE_KILL_CHILD"
 
 func TestMain(m *testing.M) {
+	journalBytes = 64 << 10 // so that it comes round
 	if path := os.Getenv(killChild); path != "" {
 		if err := killedWorker(path); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -67,8 +68,7 @@ func killedWorker(path string) error {
 				say("held %s %d", id, amount)
 				switch rand.IntN(4) {
 				case 0:
-					_, err = s.Release(id, Result{Outcome: OutcomeError})
-					if err == nil {
+					if _, err := s.Release(id, Result{Outcome: OutcomeError}); err == nil {
 						say("ended %s 0", id)
 					}
 				default:

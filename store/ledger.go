@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -160,23 +159,22 @@ func (w *writer) hold(o *op, h *HoldRequest) error {
 		w.mark(err)
 		return nil
 	}
-	w.mark(w.tx.Bucket(bucketOpen).Put([]byte(r.RequestID), be64(r.Seq)))
-	w.mark(w.index(r.RequestID, r.Seq, 0))
+	w.s.active.setOpen(r.RequestID, r.Seq)
+	w.s.active.index[r.RequestID] = ends{r.Seq, 0}
 	o.row = *r.Row
 	return nil
 }
 
 // unused refuses a request id that the ledger knows.
 func (w *writer) unused(id string) error {
-	if w.led.open[id] != nil || w.tx.Bucket(bucketRequests).Get([]byte(id)) != nil {
+	_, known := w.led.open[id]
+	if !known {
+		_, known = w.indexed(id)
+	}
+	if known {
 		return &infer.Error{Code: infer.CodeConflict, Message: "the request id has been used before", Cause: ErrDuplicate}
 	}
 	return nil
-}
-
-// index points from a request to its first record and the one that ended it.
-func (w *writer) index(id string, first, end uint64) error {
-	return w.tx.Bucket(bucketRequests).Put([]byte(id), append(be64(first), be64(end)...))
 }
 
 // balance gives the cached balance, read from the file at first use.
@@ -185,7 +183,9 @@ func (w *writer) balance(key string) (*balance, error) {
 		return b, nil
 	}
 	b := &balance{}
-	if v := w.tx.Bucket(bucketBalances).Get([]byte(key)); v != nil {
+	if f := w.s.flushing; f != nil && f.dirty[key] != nil {
+		*b = *f.dirty[key]
+	} else if v := w.tx.Bucket(bucketBalances).Get([]byte(key)); v != nil {
 		var err error
 		if *b, err = decodeBalance(key, v); err != nil {
 			return nil, err
@@ -211,14 +211,22 @@ func (w *writer) append(r *Record) {
 		}
 		if !b.dirty {
 			b.dirty = true
-			w.dirty = append(w.dirty, key)
+			w.s.active.dirty[key] = b
 		}
 	}
-	data := appendRecord(nil, r)
-	bucket := w.tx.Bucket(bucketLedger)
-	bucket.FillPercent = 1 // records are only ever added at the end
-	w.mark(bucket.Put(be64(r.Seq), data))
+	data := appendRecord(make([]byte, 0, sizeHint(r)), r)
 	w.led.seq, w.led.head = r.Seq, recordHash(data)
+	w.s.active.add(r.Seq, data, w.led.head)
+	w.mark(nil)
+}
+
+// sizeHint is about how long a record will be.
+func sizeHint(r *Record) int {
+	n := recordHeader + 128 + 96*len(r.Postings)
+	if r.Row != nil {
+		n += 384 + 192*len(r.Row.Attempts)
+	}
+	return n
 }
 
 // place tells a row where it is kept. A nil row is left alone.
@@ -376,20 +384,20 @@ func (w *writer) end(o *op) error {
 	}
 	delete(w.led.open, o.requestID)
 	w.led.heldNano -= h.amount
-	w.mark(w.tx.Bucket(bucketOpen).Delete([]byte(o.requestID)))
-	w.mark(w.index(o.requestID, row.HoldSeq, r.Seq))
+	w.s.active.setOpen(o.requestID, 0)
+	w.s.active.index[o.requestID] = ends{row.HoldSeq, r.Seq}
 	o.row = *row
 	return nil
 }
 
 // notOpen says why a request has no open hold.
 func (w *writer) notOpen(o *op) error {
-	v := w.tx.Bucket(bucketRequests).Get([]byte(o.requestID))
-	if len(v) != 16 {
+	e, ok := w.indexed(o.requestID)
+	if !ok {
 		return &infer.Error{Code: infer.CodeNotFound, Message: "there is no such hold", Cause: ErrNoHold}
 	}
-	if end := binary.BigEndian.Uint64(v[8:]); end != 0 {
-		if rec, _, err := readRecord(w.tx, end); err == nil && rec.Row != nil {
+	if e.end != 0 {
+		if rec, err := w.recordAt(e.end); err == nil && rec.Row != nil {
 			o.row = *rec.Row
 		}
 	}
@@ -405,7 +413,7 @@ func (s *Store) Note(ctx context.Context, op Opening, r Result) (Row, error) {
 	if err := errors.Join(op.check(), r.check()); err != nil {
 		return Row{}, infer.AsError(err)
 	}
-	o := newOp(opOther, nil)
+	o := newOp(opNote, nil)
 	o.put = func(w *writer) error {
 		if err := w.unused(op.RequestID); err != nil {
 			return err
@@ -416,7 +424,7 @@ func (s *Store) Note(ctx context.Context, op Opening, r Result) (Row, error) {
 			rec.Row.Ended = stamp(w.now)
 		}
 		w.append(rec)
-		w.mark(w.index(rec.RequestID, rec.Seq, rec.Seq))
+		w.s.active.index[rec.RequestID] = ends{rec.Seq, rec.Seq}
 		o.row = *rec.Row
 		return nil
 	}

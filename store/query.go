@@ -66,7 +66,7 @@ func (s *Store) List(ctx context.Context, f Filter) (Page, error) {
 		limit = 100
 	}
 	p := Page{Rows: []Row{}}
-	err := s.view(ctx, func(tx *bolt.Tx) error {
+	err := s.viewLedger(ctx, func(tx *bolt.Tx) error {
 		c := tx.Bucket(bucketLedger).Cursor()
 		k, v := c.Last()
 		if f.Cursor != 0 {
@@ -141,7 +141,7 @@ type Detail struct {
 // is CodeNotFound if there is none.
 func (s *Store) Show(ctx context.Context, requestID string) (Detail, error) {
 	var d Detail
-	err := s.view(ctx, func(tx *bolt.Tx) (err error) {
+	err := s.viewLedger(ctx, func(tx *bolt.Tx) (err error) {
 		d, err = detail(tx, requestID)
 		return err
 	})
@@ -250,11 +250,19 @@ func (s *Store) rowOf(id string) (Row, error) {
 	return d.Row, err
 }
 
-// Balance gives the position of one budget window; all zero if never used.
+// Balance gives the position of one budget window; all zero if never used. It may
+// be ahead of the disk by the commit that runs.
 func (s *Store) Balance(budget, window string) (Balance, error) {
 	key := balanceKey(budget, window)
 	out := Balance{Budget: budget, Window: window}
-	err := s.view(context.Background(), func(tx *bolt.Tx) error {
+	s.mu.Lock()
+	if b := s.led.balances[key]; b != nil && s.failure.Load() == nil {
+		out.SpentNano, out.HeldNano, out.OverdraftNano = b.spent, b.held, b.overdraft
+		s.mu.Unlock()
+		return out, nil
+	}
+	s.mu.Unlock()
+	err := s.viewLedger(context.Background(), func(tx *bolt.Tx) error {
 		v := tx.Bucket(bucketBalances).Get([]byte(key))
 		if v == nil {
 			return nil
@@ -273,7 +281,7 @@ func (s *Store) Balances(ctx context.Context, prefix string, limit int) ([]Balan
 		limit = 1000
 	}
 	out := []Balance{}
-	err := s.view(ctx, func(tx *bolt.Tx) error {
+	err := s.viewLedger(ctx, func(tx *bolt.Tx) error {
 		c := tx.Bucket(bucketBalances).Cursor()
 		for k, v := c.Seek([]byte(prefix)); k != nil && len(out) < limit; k, v = c.Next() {
 			if len(k) < len(prefix) || string(k[:len(prefix)]) != prefix {
@@ -332,7 +340,7 @@ func (s *Store) Export(ctx context.Context, w io.Writer, format Format, f Filter
 
 // exportStep collects rows from the record `from` on.
 func (s *Store) exportStep(ctx context.Context, from uint64, f *Filter) (rows []Row, next uint64, err error) {
-	err = s.view(ctx, func(tx *bolt.Tx) error {
+	err = s.viewLedger(ctx, func(tx *bolt.Tx) error {
 		c := tx.Bucket(bucketLedger).Cursor()
 		n := 0
 		for k, v := c.Seek(be64(from)); k != nil; k, v = c.Next() {

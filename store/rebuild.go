@@ -36,7 +36,6 @@ func (s *Store) rebuild(ctx context.Context) error {
 
 func rebuild(ctx context.Context, tx *bolt.Tx) error {
 	c := newChecker(ctx)
-	type ends struct{ first, end uint64 }
 	index := map[string]ends{}
 	c.onEnd = func(id string, first, end uint64) { index[id] = ends{first, end} }
 	if err := c.chain(tx); err != nil {

@@ -144,6 +144,7 @@ func (m *sim) crash() {
 }
 
 func (m *sim) step() {
+	m.s.full.Store(false) // as the committer does within a second
 	switch n := m.r.IntN(100); {
 	case n < 45:
 		m.hold()

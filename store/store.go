@@ -83,6 +83,18 @@ type Store struct {
 	stats Stats
 	doubt []*op // ends that could not be written, for reopen; committer only
 
+	// The journals and what only they have; committer only, but flushing is read
+	// by the goroutine that writes it into the database.
+	journals []*journal // two, or none on a disk that has no room for them
+	current  int        // the one in use
+	active   *pending   // in the current journal
+	flushing *pending   // in the other one; nil: that is free
+	flushed  chan error // ends flushing
+	frame    []byte     // for reuse
+	mark     [8]byte    // of the database, in each frame
+	// unflushed says that the database lacks something that is durable.
+	unflushed atomic.Bool
+
 	// When the store failed or last tried to recover, and how long it waits
 	// until the next try; committer only.
 	failedAt   time.Time
@@ -125,7 +137,8 @@ func Open(path string, o Options) (*Store, error) {
 		o.migrations = migrations
 	}
 	s := &Store{path: path, opts: o, now: o.Now, log: o.Log,
-		ops: make(chan *op, maxQueue), quit: make(chan struct{}), done: make(chan struct{})}
+		ops: make(chan *op, maxQueue), quit: make(chan struct{}), done: make(chan struct{}),
+		active: newPending(), flushed: make(chan error, 1)}
 	var err error
 	if s.lock, err = lockFile(path+".lock", o.LockTimeout); err != nil {
 		return nil, err
@@ -134,6 +147,7 @@ func Open(path string, o Options) (*Store, error) {
 		if s.db != nil {
 			s.db.Close()
 		}
+		s.closeJournals()
 		s.lock.unlock()
 		return nil, err
 	}
@@ -148,6 +162,12 @@ func (s *Store) open() (err error) {
 	}
 	if s.db, err = openFile(s.path); err != nil {
 		return err
+	}
+	if err := s.openJournals(); err != nil {
+		return err
+	}
+	if err := s.replay(!s.opts.Rebuild); err != nil {
+		return fmt.Errorf("cannot read %s: %w", s.path, err)
 	}
 	if s.opts.Rebuild {
 		if err := s.rebuild(context.Background()); err != nil {
@@ -245,8 +265,7 @@ func (s *Store) Close() error {
 	<-s.done
 	s.file.Lock()
 	defer s.file.Unlock()
-	err := errors.Join(s.closeDB(), s.lock.unlock())
-	return err
+	return errors.Join(s.closeDB(), s.closeJournals(), s.lock.unlock())
 }
 
 // closeDB closes the database; call with file held.
@@ -271,7 +290,8 @@ func (s *Store) Err() error {
 	return nil
 }
 
-// view runs f in a read transaction.
+// view runs f in a read transaction. It may lack ledger records that only the
+// journals have.
 func (s *Store) view(ctx context.Context, f func(tx *bolt.Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -283,6 +303,15 @@ func (s *Store) view(ctx context.Context, f func(tx *bolt.Tx) error) error {
 	}
 	db := s.db
 	return guard(func() error { return db.View(f) })
+}
+
+// viewLedger is view with all of the ledger that was acknowledged before.
+func (s *Store) viewLedger(ctx context.Context, f func(tx *bolt.Tx) error) error {
+	if s.unflushed.Load() && s.failure.Load() == nil && ctx.Err() == nil {
+		// Whatever comes of it: what can be read is read.
+		_ = s.do(ctx, &op{kind: opControl, control: func() error { return nil }, done: make(chan struct{})})
+	}
+	return s.view(ctx, f)
 }
 
 // Stats is a snapshot for telemetry.
