@@ -152,6 +152,15 @@ func (a *attempt) roundTrip(method string, to *url.URL, head http.Header, body [
 	if len(body) > 0 {
 		req.Body = io.NopCloser(bytes.NewReader(body)) // no GetBody: net/http cannot send it twice
 	}
+	if a.u.auth != nil {
+		if err := a.u.auth.sign(a.ctx, req, body); err != nil {
+			return nil, err
+		}
+	}
+	if a.u.plain != nil && len(body) <= maxPlain {
+		resp, err := a.plainly(method, to, head, body)
+		return a.headCame(resp, err)
+	}
 	req = req.WithContext(httptrace.WithClientTrace(a.ctx, &httptrace.ClientTrace{
 		GotConn: func(i httptrace.GotConnInfo) {
 			a.conn, a.reused = counted(i.Conn), i.Reused
@@ -162,12 +171,12 @@ func (a *attempt) roundTrip(method string, to *url.URL, head http.Header, body [
 		},
 		WroteHeaders: func() { a.headed.Store(true) },
 	}))
-	if a.u.auth != nil {
-		if err := a.u.auth.sign(a.ctx, req, body); err != nil {
-			return nil, err
-		}
-	}
 	resp, err := a.u.pool.RoundTrip(req)
+	return a.headCame(resp, err)
+}
+
+// headCame notes what the head of an answer says.
+func (a *attempt) headCame(resp *http.Response, err error) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}

@@ -43,20 +43,8 @@ func newPool(c *policy.UpstreamConfig, p *profile, o Options) (*http.Transport, 
 	if connect == 0 {
 		connect = defaultConnect
 	}
-	dial := o.Dial
-	if dial == nil {
-		dial = (&net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: pingAfter, Interval: pingAfter, Count: 4}}).DialContext
-	}
 	return &http.Transport{
-		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			ctx, cancel := context.WithTimeout(ctx, connect)
-			defer cancel()
-			conn, err := dial(ctx, network, address)
-			if err != nil {
-				return nil, err
-			}
-			return &countedConn{Conn: conn}, nil
-		},
+		DialContext:            dialer(connect, o),
 		TLSClientConfig:        trust,
 		TLSHandshakeTimeout:    connect,
 		ForceAttemptHTTP2:      true,
@@ -66,6 +54,23 @@ func newPool(c *policy.UpstreamConfig, p *profile, o Options) (*http.Transport, 
 		IdleConnTimeout:        p.idle,
 		MaxResponseHeaderBytes: maxHead,
 	}, nil
+}
+
+// dialer opens counted connections, each within connect.
+func dialer(connect time.Duration, o Options) func(ctx context.Context, network, address string) (net.Conn, error) {
+	dial := o.Dial
+	if dial == nil {
+		dial = (&net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: pingAfter, Interval: pingAfter, Count: 4}}).DialContext
+	}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(ctx, connect)
+		defer cancel()
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &countedConn{Conn: conn}, nil
+	}
 }
 
 func readRoots(path string) (*x509.CertPool, error) {

@@ -60,6 +60,7 @@ type Upstream struct {
 	auth    signer        // nil: none
 	fixed   http.Header   // sent with every request; never changed
 	pool    *http.Transport
+	plain   *plainPool // beside pool, for a host without TLS; nil: none
 	probe   *probe
 
 	work sync.WaitGroup // attempts, drains and probes
@@ -99,6 +100,7 @@ func build(c *policy.UpstreamConfig, o Options, maker func(dialect, kind string)
 	if u.pool, err = newPool(c, p, o); err != nil {
 		return nil, err
 	}
+	u.plain = newPlainPool(u)
 	u.ctx, u.stop = context.WithCancelCause(context.Background())
 	if u.auth, err = newSigner(u); err != nil {
 		u.stop(errClosed)
@@ -191,6 +193,9 @@ func (u *Upstream) Close() error {
 	u.stop(errClosed)
 	u.work.Wait()
 	u.pool.CloseIdleConnections()
+	if u.plain != nil {
+		u.plain.close()
+	}
 	if u.auth != nil {
 		u.auth.close()
 	}

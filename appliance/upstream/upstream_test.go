@@ -53,7 +53,26 @@ func dialled(t testing.TB, base string, tune ...func(*policy.UpstreamConfig, *Op
 	if err != nil {
 		t.Fatal(err)
 	}
+	if viaTransport {
+		u.plain = nil
+	}
 	return u
+}
+
+// viaTransport sends what would go over connections of our own through net/http.
+var viaTransport bool
+
+// TestViaTransport holds that both ways to a provider behave alike.
+func TestViaTransport(t *testing.T) {
+	viaTransport = true
+	defer func() { viaTransport = false }()
+	for name, f := range map[string]func(*testing.T){
+		"Generate": TestGenerate, "Reuse": TestReuse, "ContentTypes": TestContentTypes, "ContentCodings": TestContentCodings, "GzipFlushed": TestGzipFlushed,
+		"Death": TestDeath, "Unsent": TestUnsent, "StaleConnection": TestStaleConnection, "ServerCloses": TestServerCloses, "Refusals": TestRefusals, "Cancel": TestCancel,
+		"Timeouts": TestTimeouts, "HugeFrames": TestHugeFrames, "Close": TestClose, "Drain": TestDrain, "Interim": TestInterim, "LongHead": TestLongHead,
+	} {
+		t.Run(name, f)
+	}
 }
 
 // script answers a connection with raw bytes, whatever is asked, piece by piece.
