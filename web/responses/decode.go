@@ -305,6 +305,8 @@ func (d *decoder) label(key string, v jsonread.Value) (known bool, err error) {
 			d.r.Hints.Metadata = v.Clone()
 			d.use(infer.FeatureMetadata, key)
 		}
+	case "client_metadata": // Codex's: about its own installation
+		d.use(infer.FeatureMetadata, key)
 	case "user", "safety_identifier":
 		d.t.fields[key] = v
 		var s string

@@ -90,6 +90,7 @@ func serviceFields() []wire.Field {
 		{Path: "image", Feature: infer.FeatureImageDetail, Example: `{"context_compression":"auto"}`},
 		{Path: "service_tier", Feature: infer.FeatureServiceTier, Example: `"flex"`},
 		{Path: "metadata", Feature: infer.FeatureMetadata, Example: `{"a":"b"}`},
+		{Path: "client_metadata", Feature: infer.FeatureMetadata, Example: `{"a":"b"}`, Note: "of Codex"},
 		{Path: "user", Feature: infer.FeatureUser, Example: `"u"`},
 		{Path: "safety_identifier", Feature: infer.FeatureUser, Example: `"u"`},
 		{Path: "prompt_cache_key", Feature: infer.FeatureCacheKey, Example: `"k"`},
