@@ -167,3 +167,31 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// BenchmarkDecodeRequest reads a request with ten tools and twenty turns.
+func BenchmarkDecodeRequest(b *testing.B) {
+	var s strings.Builder
+	s.WriteString(`{"systemInstruction":{"parts":[{"text":"` + strings.Repeat("Be brief. ", 500) + `"}]},"contents":[`)
+	for i := range 20 {
+		if i > 0 {
+			s.WriteString(",")
+		}
+		s.WriteString(`{"role":"` + []string{"user", "model"}[i%2] + `","parts":[{"text":"` + strings.Repeat("word ", 100) + `"}]}`)
+	}
+	s.WriteString(`,{"role":"user","parts":[{"text":"end"}]}],"tools":[{"functionDeclarations":[`)
+	for i := range 10 {
+		if i > 0 {
+			s.WriteString(",")
+		}
+		s.WriteString(`{"name":"f` + string(rune('a'+i)) + `","description":"d","parameters":{"type":"OBJECT","properties":{"a":{"type":"STRING"},"b":{"type":"INTEGER"}},"required":["a"]}}`)
+	}
+	s.WriteString(`]}],"generationConfig":{"temperature":0.5,"maxOutputTokens":100}}`)
+	body := []byte(s.String())
+	b.SetBytes(int64(len(body)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, _, err := (Generate{Model: "m"}).DecodeRequest(nil, body); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

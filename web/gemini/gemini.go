@@ -68,18 +68,17 @@ func camel(key string) string {
 // lowerCamelCase. The same name in both spellings is refused, as a name that
 // comes twice is.
 func members(v jsonread.Value, f func(key string, m jsonread.Value) error) error {
-	var spelled, seen []string
+	var count map[string]int // of each name, made when the first is spelled otherwise
 	return v.Members(func(key string, m jsonread.Value) error {
 		name := camel(key)
-		if name != key || len(spelled) > 0 {
-			for _, s := range append(seen, spelled...) {
-				if s == name {
-					return m.Errorf("cannot use %s: the member comes in both spellings", m.Path())
-				}
+		if name != key {
+			if count == nil {
+				count = map[string]int{}
+				_ = v.Members(func(k string, _ jsonread.Value) error { count[camel(k)]++; return nil })
 			}
-			spelled = append(spelled, name)
-		} else if len(seen) < 64 {
-			seen = append(seen, name)
+			if count[name] > 1 {
+				return m.Errorf("cannot use %s: the member comes in both spellings", m.Path())
+			}
 		}
 		if m.IsNull() {
 			return nil
