@@ -32,13 +32,20 @@ type choicePiece struct {
 	fault   *told // OpenRouter tells a failed choice inside it
 	lps     []infer.TokenLogprob
 	tokens  int // members of logprobs: tokens behind the text
+
+	inside    int // where the choice's inside begins
+	body      int // where the inside of its delta or message begins
+	bodyEmpty bool
+	role      bool
+	finishAt  span
 }
 
 // readChoice reads one member of choices into p, whose slices are used again.
 // Log-probabilities are kept only if wanted, and counted always.
 func readChoice(c *jsonread.Cursor, p *choicePiece, lps bool) {
 	*p = choicePiece{index: -1, usage: noCount(), calls: p.calls[:0]}
-	for ok := c.Object(); ok && c.More(); {
+	object := c.Object()
+	for p.inside = c.Offset(); object && c.More(); {
 		switch key := c.Key(); string(key) {
 		case "index":
 			if n, ok := c.Int(); ok && n >= 0 && n < 1<<20 {
@@ -49,7 +56,10 @@ func readChoice(c *jsonread.Cursor, p *choicePiece, lps bool) {
 		case "text": // of completions
 			p.text = c.Str()
 		case "finish_reason":
+			c.Kind()
+			p.finishAt.from = c.Offset()
 			p.finish = c.Str()
+			p.finishAt.to = c.Offset()
 		case "stop_reason", "matched_stop": // vLLM's name and SGLang's; a token id is no string
 			p.stop = c.Str()
 		case "logprobs":
@@ -73,8 +83,16 @@ func readChoice(c *jsonread.Cursor, p *choicePiece, lps bool) {
 // some send it under two of them at once: the first that says something counts.
 func readDelta(c *jsonread.Cursor, p *choicePiece) {
 	details := ""
-	for ok := c.Object(); ok && c.More(); {
+	object := c.Object()
+	p.bodyEmpty = true
+	if object {
+		p.body = c.Offset()
+	}
+	for object && c.More() {
+		p.bodyEmpty = false
 		switch key := c.Key(); string(key) {
+		case "role":
+			p.role = c.Str() != ""
 		case "content":
 			readContent(c, p)
 		case "reasoning_content", "reasoning", "thinking", "reasoning_text":
@@ -91,7 +109,7 @@ func readDelta(c *jsonread.Cursor, p *choicePiece) {
 			p.calls = readCalls(c, p.calls)
 		case "function_call":
 			if k, ok := c.Kind(); ok && k == jsonread.Object {
-				f := callPiece{index: 0}
+				f := callPiece{index: 0, legacy: true}
 				readFunction(c, &f)
 				p.calls = append(p.calls, f)
 			} else {

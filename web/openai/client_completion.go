@@ -111,12 +111,16 @@ func (w *requestWriter) prompts() {
 
 // DecodeAnswer implements wire.Client.
 func (CompletionsClient) DecodeAnswer(r *infer.Request, o *wire.Outgoing, body []byte) ([]infer.Event, error) {
-	return newAnswerDecoder(r, o, o.Native && !o.Stream).answer(body)
+	d := newAnswerDecoder(r, o, o.Native && !o.Stream)
+	d.plain = true
+	return d.answer(body)
 }
 
 // NewDecoder implements wire.Client.
 func (CompletionsClient) NewDecoder(r *infer.Request, o *wire.Outgoing) wire.StreamDecoder {
-	return newAnswerDecoder(r, o, o.Native)
+	d := newAnswerDecoder(r, o, o.Native)
+	d.plain = true
+	return d
 }
 
 // DecodeError implements wire.Client.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"math"
+	"slices"
 
 	"hearth/engine/infer"
 	"hearth/web/jsonread"
@@ -32,14 +33,21 @@ type answerDecoder struct {
 	o *wire.Outgoing
 
 	native  bool
+	plain   bool // completions: text, and no messages
+	whole   bool // not a stream
 	started bool
 	done    bool
+	data    []byte // that is being read
+	mend    mender
+	held    [][]byte // chunks from before the answer; see early
 	c       jsonread.Cursor
 	piece   choicePiece
 	choices []choiceState
 	first   [1]choiceState // room for the usual one choice
 	usage   counted
-	tokens  int // estimated, of the whole answer
+	tokens  int  // estimated, of the whole answer
+	spoken  bool // a chunk with choices has come
+	from    int  // where the events of the present chunk begin
 
 	frames []infer.Frame
 	kept   []byte
@@ -79,7 +87,12 @@ func (d *answerDecoder) Frame(dst []infer.Event, name string, data []byte) ([]in
 	if !d.native || hide {
 		return dst, nil
 	}
-	f := d.keep(name, data)
+	if len(d.mend.edits) > 0 {
+		data = d.mend.apply(data)
+	}
+	f := d.keep(data)
+	for ; mark < len(dst) && dst[mark].Frame != nil; mark++ { // of chunks that were held
+	}
 	if len(dst) == mark {
 		dst = append(dst, infer.Event{Kind: infer.EventFrame})
 	}
@@ -87,9 +100,9 @@ func (d *answerDecoder) Frame(dst []infer.Event, name string, data []byte) ([]in
 	return dst, nil
 }
 
-// keep copies a frame. Many share one piece of memory: a frame is small and
+// keep copies a frame, without a name: the dialect has none. Many share one piece of memory: a frame is small and
 // lives until it is written.
-func (d *answerDecoder) keep(name string, data []byte) *infer.Frame {
+func (d *answerDecoder) keep(data []byte) *infer.Frame {
 	if cap(d.kept)-len(d.kept) < len(data) {
 		d.kept = make([]byte, 0, max(4<<10, len(data)))
 	}
@@ -98,12 +111,13 @@ func (d *answerDecoder) keep(name string, data []byte) *infer.Frame {
 	if len(d.frames) == cap(d.frames) {
 		d.frames = make([]infer.Frame, 0, 16)
 	}
-	d.frames = append(d.frames, infer.Frame{Event: name, Data: d.kept[at:len(d.kept):len(d.kept)]})
+	d.frames = append(d.frames, infer.Frame{Data: d.kept[at:len(d.kept):len(d.kept)]})
 	return &d.frames[len(d.frames)-1]
 }
 
-// chunk reads one object of a stream. hide marks one that carries nothing but
-// the count, which the caller did not ask for.
+// chunk reads one object of a stream. hide marks one that is not passed on: it
+// carries nothing but the count, which the caller did not ask for, or nothing at
+// all, on which clients fail that look at the first choice unseen; or it waits.
 func (d *answerDecoder) chunk(dst []infer.Event, data []byte) (_ []infer.Event, hide bool, err error) {
 	c := &d.c
 	c.Reset(data)
@@ -112,6 +126,7 @@ func (d *answerDecoder) chunk(dst []infer.Event, data []byte) (_ []infer.Event, 
 	}
 	var served *infer.Served
 	start := len(dst)
+	d.from = start
 	if !d.started {
 		d.started = true
 		served = &infer.Served{Name: d.r.Model, Native: d.native}
@@ -122,7 +137,10 @@ func (d *answerDecoder) chunk(dst []infer.Event, data []byte) (_ []infer.Event, 
 		dst = append(dst, ev)
 	}
 	n, counted, flat := 0, false, told{}
-	for c.Object(); c.More(); {
+	var h headSpans
+	d.data, d.mend.edits = data, d.mend.edits[:0]
+	c.Object()
+	for h.inside = c.Offset(); c.More(); h.some = true {
 		switch key := c.Key(); string(key) {
 		case "choices":
 			for ok := c.Array(); ok && c.More(); n++ {
@@ -145,7 +163,13 @@ func (d *answerDecoder) chunk(dst []infer.Event, data []byte) (_ []infer.Event, 
 				}
 			}
 		case "model":
-			d.model(c, served)
+			h.model = spanOf(c, func() { d.model(c, served) })
+		case "id":
+			h.id = spanOf(c, func() { h.idEmpty = string(c.Raw()) == `""` })
+		case "created":
+			h.created = spanOf(c, c.Skip)
+		case "system_fingerprint", "service_tier", "obfuscation", "prompt_token_ids":
+			c.Skip()
 		case "error":
 			if truthy(c) {
 				t := readTold(c)
@@ -153,12 +177,15 @@ func (d *answerDecoder) chunk(dst []infer.Event, data []byte) (_ []infer.Event, 
 			}
 			c.Skip()
 		case "object":
-			if string(c.Raw()) == `"error"` { // vLLM's older form is flat
-				flat.kind = "error"
-			}
+			h.object = spanOf(c, func() {
+				if string(c.Raw()) == `"error"` { // vLLM's older form is flat
+					flat.kind = "error"
+				}
+			})
 		case "message", "type", "code":
 			flat.member(c, string(key))
 		default:
+			h.more = true
 			c.Skip()
 		}
 	}
@@ -173,8 +200,33 @@ func (d *answerDecoder) chunk(dst []infer.Event, data []byte) (_ []infer.Event, 
 		u.CompletionTokens, u.ReasoningTokens = 0, 0
 		dst[start].Usage = &u
 	}
-	return dst, n == 0 && counted && d.o.Usage, nil
+	if !d.native || d.whole {
+		return dst, n == 0 && counted && d.o.Usage, nil
+	}
+	if n == 0 {
+		switch {
+		case counted:
+			hide = d.o.Usage
+		case !h.more:
+			hide = true
+		case h.idEmpty && !d.spoken && len(d.held) < maxHeld:
+			d.held = append(d.held, bytes.Clone(data))
+			hide = true
+		}
+	}
+	if !hide {
+		d.mendHead(&h)
+		if len(d.held) > 0 && n > 0 {
+			held := d.early(nil, data, &h)
+			dst = slices.Insert(dst, d.from, held...)
+		}
+	}
+	d.spoken = d.spoken || n > 0
+	return dst, hide, nil
 }
+
+// maxHeld bounds the chunks that wait for the answer.
+const maxHeld = 8
 
 func (d *answerDecoder) wantsLogprobs() bool { return !d.native && d.r.Sampling.Logprobs }
 
@@ -218,6 +270,10 @@ func (d *answerDecoder) take(dst []infer.Event, at int) ([]infer.Event, error) {
 		return dst, wire.Malformed(errors.New("a choice beyond those asked for"))
 	}
 	s := &d.choices[i]
+	if d.native {
+		s.refused = s.refused || p.refusal != ""
+		d.mendChoice(s, i)
+	}
 	s.seen = true
 	mark := len(dst)
 	if p.mind != "" {
@@ -230,10 +286,19 @@ func (d *answerDecoder) take(dst []infer.Event, at int) ([]infer.Event, error) {
 	if p.text != "" || len(p.lps) > 0 {
 		dst = append(dst, infer.Event{Kind: infer.EventText, Choice: i, Text: p.text, Logprobs: p.lps, Tokens: estimate(len(p.text))})
 	}
-	for k, piece := range p.calls {
-		var ok bool
-		if dst, ok = s.calls.add(dst, d.r, i, piece, k, len(p.calls)); !ok {
+	for k := range p.calls {
+		piece := &p.calls[k]
+		var call int
+		var first bool
+		if dst, call, first = s.calls.add(dst, d.r, i, *piece, k, len(p.calls)); call < 0 {
 			return dst, wire.Malformed(errors.New("more tool calls than an answer may have"))
+		}
+		if d.native && !piece.legacy {
+			id := s.calls.list[call].id
+			if id == "" {
+				id = inventedID(d.r, i, call)
+			}
+			d.mendCall(piece, call, first, id)
 		}
 	}
 	d.exact(dst[mark:])
@@ -339,6 +404,7 @@ func (d *answerDecoder) End(dst []infer.Event) ([]infer.Event, error) {
 
 // answer reads a whole answer.
 func (d *answerDecoder) answer(body []byte) ([]infer.Event, error) {
+	d.whole = true
 	dst, _, err := d.chunk(make([]infer.Event, 0, 4), body)
 	if err != nil {
 		return nil, err
@@ -358,7 +424,11 @@ func (d *answerDecoder) answer(body []byte) ([]infer.Event, error) {
 		return nil, err
 	}
 	if d.native {
-		dst[len(dst)-1].Frame = &infer.Frame{Data: bytes.Clone(body)}
+		out := bytes.Clone(body)
+		if len(d.mend.edits) > 0 {
+			out = d.mend.apply(body)
+		}
+		dst[len(dst)-1].Frame = &infer.Frame{Data: out}
 	}
 	return dst, nil
 }

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"hearth/engine/infer"
 	"hearth/web/wire"
@@ -84,8 +85,8 @@ func delta(d, finish string) string {
 }
 
 const (
-	role     = `{"id":"x","model":"up","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}`
-	counted1 = `{"id":"x","model":"up","choices":[],"usage":{"prompt_tokens":11,"completion_tokens":7,"total_tokens":18}}`
+	role     = `{"id":"x","object":"chat.completion.chunk","created":1,"model":"up","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}`
+	counted1 = `{"id":"x","object":"chat.completion.chunk","created":1,"model":"up","choices":[],"usage":{"prompt_tokens":11,"completion_tokens":7,"total_tokens":18}}`
 	done     = "[DONE]"
 )
 
@@ -225,7 +226,7 @@ func TestBrokenStreams(t *testing.T) {
 // TestNativeStream holds that frames are passed on as they came, in order, each
 // once, but for the count that the caller did not ask for.
 func TestNativeStream(t *testing.T) {
-	in := []string{role, delta(`{"content":"a"}`, ""), `{"x_vendor":{"t":1.0},"choices":[]}`, delta(`{"content":"b","tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"{}"}}]}`, "stop"), counted1, done}
+	in := []string{role, delta(`{"content":"a"}`, ""), `{"object":"chat.completion.chunk","x_vendor":{"t":1.0},"choices":[]}`, delta(`{"content":"b","tool_calls":[{"index":0,"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]}`, "stop"), counted1, done}
 	for _, wanted := range []bool{true, false} {
 		r := asked(true)
 		evs, err := streamOf(t, r, &wire.Outgoing{Stream: true, Native: true, Usage: !wanted}, strings.Join(in, "\n"))
@@ -251,9 +252,64 @@ func TestNativeStream(t *testing.T) {
 		}
 	}
 	// An end mark is added where the provider sends none, as clients wait for it.
-	evs, err := streamOf(t, asked(true), &wire.Outgoing{Stream: true, Native: true}, delta(`{"content":"a"}`, "stop"))
+	evs, err := streamOf(t, asked(true), &wire.Outgoing{Stream: true, Native: true}, role+"\n"+delta(`{"content":"a"}`, "stop"))
 	if err != nil || string(evs[len(evs)-1].Frame.Data) != done {
 		t.Errorf("got %s, %v", brief(evs), err)
+	}
+}
+
+// TestMendedFrames holds that a frame which breaks the dialect is mended where it
+// is broken, and is the same everywhere else.
+func TestMendedFrames(t *testing.T) {
+	call := func(s string) string { return delta(`{"role":"assistant","tool_calls":[`+s+`]}`, "") }
+	later := func(s string) string { return delta(`{"tool_calls":[`+s+`]}`, "") }
+	const first = `{"index":0,"id":"c1","type":"function","function":{"name":"f","arguments":"{}"}}`
+	end := delta(`{}`, "tool_calls")
+	for _, c := range []struct {
+		name     string
+		in, want []string
+	}{
+		{"no role", []string{delta(`{"content":"a"}`, ""), delta(`{"content":"b"}`, "stop")}, []string{delta(`{"role":"assistant","content":"a"}`, ""), delta(`{"content":"b"}`, "stop")}},
+		{"no role, empty delta", []string{delta(`{}`, "stop")}, []string{delta(`{"role":"assistant"}`, "stop")}},
+		{"no index of the choice, no object", []string{`{"x":1.0,"choices":[{"delta":{"role":"assistant"},"finish_reason":"stop"}]}`}, []string{`{"object":"chat.completion.chunk","x":1.0,"choices":[{"index":0,"delta":{"role":"assistant"},"finish_reason":"stop"}]}`}},
+		{"another object", []string{`{"object":"","choices":[{"index":0,"delta":{"role":"assistant"},"finish_reason":"stop"}]}`}, []string{`{"object":"chat.completion.chunk","choices":[{"index":0,"delta":{"role":"assistant"},"finish_reason":"stop"}]}`}},
+		{"a word of its own", []string{delta(`{"role":"assistant","content":"a"}`, "eos_token")}, []string{delta(`{"role":"assistant","content":"a"}`, "stop")}},
+		{"an empty word", []string{`{"object":"chat.completion.chunk","choices":[{"index":0,"delta":{"role":"assistant"},"finish_reason":""}]}`, end}, []string{`{"object":"chat.completion.chunk","choices":[{"index":0,"delta":{"role":"assistant"},"finish_reason":null}]}`, end}},
+		{"calls without index and type", []string{call(`{"id":"c1","function":{"name":"f","arguments":"{}"}}`), later(`{"id":"c2","function":{"name":"g","arguments":"{}"}}`), end},
+			[]string{call(`{"index":0,"type":"function","id":"c1","function":{"name":"f","arguments":"{}"}}`), later(`{"index":1,"type":"function","id":"c2","function":{"name":"g","arguments":"{}"}}`), end}},
+		{"index 0 for all", []string{call(first), later(`{"index":0,"id":"c2","type":"function","function":{"name":"f","arguments":"{}"}}`), end},
+			[]string{call(first), later(`{"index":1,"id":"c2","type":"function","function":{"name":"f","arguments":"{}"}}`), end}},
+		{"id and name repeated", []string{call(`{"index":0,"id":"c1","type":"function","function":{"name":"f","arguments":"{"}}`), later(`{"index":0,"id":"c1","type":"function","function":{"name":"f","arguments":"}"}}`), later(`{"index":0,"id":null,"function":{"name":null,"arguments":""}}`), end},
+			[]string{call(`{"index":0,"id":"c1","type":"function","function":{"name":"f","arguments":"{"}}`), later(`{"index":0,"id":"","type":"function","function":{"name":"","arguments":"}"}}`), later(`{"index":0,"id":"","function":{"name":"","arguments":""}}`), end}},
+		{"no id", []string{call(`{"index":0,"type":"function","function":{"name":"f","arguments":"{}"}}`), end}, []string{call(`{"id":"call_0123456789abcdef_0","index":0,"type":"function","function":{"name":"f","arguments":"{}"}}`), end}},
+		{"an empty id", []string{call(`{"index":0,"id":"","type":"function","function":{"name":"f","arguments":"{}"}}`), end}, []string{call(`{"index":0,"id":"call_0123456789abcdef_0","type":"function","function":{"name":"f","arguments":"{}"}}`), end}},
+		{"arguments as an object", []string{call(`{"index":0,"id":"c1","type":"function","function":{"name":"f","arguments":{"a": 1}}}`), end}, []string{call(`{"index":0,"id":"c1","type":"function","function":{"name":"f","arguments":"{\"a\": 1}"}}`), end}},
+		{"a head that is empty, before the answer", []string{`{"id":"","object":"","created":0,"model":"","choices":[],"prompt_filter_results":[{"x":1.0}]}`, role, delta(`{}`, "stop")},
+			[]string{`{"id":"x","object":"chat.completion.chunk","created":1,"model":"up","choices":[],"prompt_filter_results":[{"x":1.0}]}`, role, delta(`{}`, "stop")}},
+		{"chunks that say nothing", []string{role, `{"id":"x","object":"chat.completion.chunk","created":1,"model":"up","choices":[]}`, `{"id":"x","choices":null}`, delta(`{}`, "stop")}, []string{role, delta(`{}`, "stop")}},
+	} {
+		evs, err := streamOf(t, asked(true), &wire.Outgoing{Stream: true, Native: true, Usage: true}, strings.Join(c.in, "\n"))
+		var got []string
+		for _, ev := range evs {
+			if ev.Frame != nil {
+				got = append(got, string(ev.Frame.Data))
+			}
+		}
+		if want := append(c.want, done); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %v, got\n%s\nwant\n%s", c.name, err, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+		if evs[0].Kind != infer.EventStart {
+			t.Errorf("%s: the start is not first", c.name)
+		}
+	}
+	body := `{"x":1.50,"choices":[{"message":{"content":null,"tool_calls":[{"function":{"name":"f","arguments":{"a":1}}}]},"finish_reason":"eos_token"}]}`
+	evs, err := NewChatClient("").DecodeAnswer(asked(false), &wire.Outgoing{Native: true}, []byte(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"x":1.50,"choices":[{"message":{"role":"assistant","content":null,"tool_calls":[{"type":"function","id":"call_0123456789abcdef_0","function":{"name":"f","arguments":"{\"a\":1}"}}]},"finish_reason":"stop"}]}`
+	if got := string(evs[len(evs)-1].Frame.Data); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
 
@@ -281,10 +337,10 @@ func TestWholeAnswers(t *testing.T) {
 		return brief(evs), evs[len(evs)-1].Frame, nil
 	}
 	for body, want := range map[string]string{
-		`{"model":"up","choices":[{"index":0,"message":{"role":"assistant","content":"a","refusal":null,"reasoning_content":"b"},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":11,"completion_tokens":7}}`:                                                                 "start(up) mind(b) text(a) finish(stop) usage(11 0 0 7 0)",
-		`{"choices":[{"message":{"content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":""}},{"id":"c2","type":"function","function":{"name":"g","arguments":"{}"}}]},"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":1,"completion_tokens":2}}`: "start(m) tool(0 c1 f ) tool(1 c2 g {}) finish(tool_calls) usage(1 0 0 2 0)",
-		`{"choices":[{"message":{"content":null,"refusal":"no"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":2}}`:                                                                                                                                                   "start(m) refusaltext(no) finish(refusal) usage(1 0 0 2 0)",
-		`{"choices":[{"message":{"content":"Counted words"},"finish_reason":"stop"}]}`: "start(m) text(Counted words) finish(stop) usage(5 0 0 3 0 estimated)",
+		`{"model":"up","choices":[{"index":0,"message":{"role":"assistant","content":"a","refusal":null,"reasoning_content":"b"},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":11,"completion_tokens":7}}`:                                                                                    "start(up) mind(b) text(a) finish(stop) usage(11 0 0 7 0)",
+		`{"choices":[{"message":{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":""}},{"id":"c2","type":"function","function":{"name":"g","arguments":"{}"}}]},"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":1,"completion_tokens":2}}`: "start(m) tool(0 c1 f ) tool(1 c2 g {}) finish(tool_calls) usage(1 0 0 2 0)",
+		`{"choices":[{"message":{"role":"assistant","content":null,"refusal":"no"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":2}}`:                                                                                                                                                   "start(m) refusaltext(no) finish(refusal) usage(1 0 0 2 0)",
+		`{"choices":[{"message":{"role":"assistant","content":"Counted words"},"finish_reason":"stop"}]}`:                                                                                                                                                                                                         "start(m) text(Counted words) finish(stop) usage(5 0 0 3 0 estimated)",
 	} {
 		if got, _, err := whole(false, body); err != nil || got != want {
 			t.Errorf("%.60s: got %s, %v", body, got, err)
@@ -372,6 +428,14 @@ func FuzzAnswer(f *testing.F) {
 				evs, err = d.End(evs)
 			}
 			check(evs, err)
+			if !utf8.Valid(in) { // what is broken in a string stays so
+				evs = nil
+			}
+			for _, ev := range evs {
+				if ev.Frame != nil && string(ev.Frame.Data) != done && !json.Valid(ev.Frame.Data) {
+					t.Fatalf("a frame that is no JSON: %q", ev.Frame.Data)
+				}
+			}
 			evs, err = NewCompletionsClient("").DecodeAnswer(r, &wire.Outgoing{Native: native}, in)
 			check(evs, err)
 			if err == nil && !native {

@@ -16,6 +16,10 @@ type callPiece struct {
 	index    int // -1: not stated
 	id, name string
 	args     string
+
+	inside                        int // where the object's inside begins
+	empty, typed, legacy          bool
+	indexAt, idAt, nameAt, argsAt span // argsAt: only if they are no string
 }
 
 // callState is one tool call under way.
@@ -66,15 +70,21 @@ type calls struct {
 // readCalls reads the tool_calls of a delta or of a message into dst.
 func readCalls(c *jsonread.Cursor, dst []callPiece) []callPiece {
 	for ok := c.Array(); ok && c.More(); {
-		p := callPiece{index: -1}
-		for ok := c.Object(); ok && c.More(); {
+		p := callPiece{index: -1, empty: true}
+		object := c.Object()
+		for p.inside = c.Offset(); object && c.More(); {
+			p.empty = false
 			switch key := c.Key(); string(key) {
 			case "index":
-				if n, ok := c.Int(); ok && n >= 0 && n < 1<<20 {
-					p.index = int(n)
-				}
+				p.indexAt = spanOf(c, func() {
+					if n, ok := c.Int(); ok && n >= 0 && n < 1<<20 {
+						p.index = int(n)
+					}
+				})
 			case "id":
-				p.id = c.Str()
+				p.idAt = spanOf(c, func() { p.id = c.Str() })
+			case "type":
+				p.typed = c.Str() != ""
 			case "function":
 				readFunction(c, &p)
 			case "custom": // free text in place of JSON
@@ -106,10 +116,10 @@ func readFunction(c *jsonread.Cursor, p *callPiece) {
 	for ok := c.Object(); ok && c.More(); {
 		switch key := c.Key(); string(key) {
 		case "name":
-			p.name = c.Str()
+			p.nameAt = spanOf(c, func() { p.name = c.Str() })
 		case "arguments":
 			if k, ok := c.Kind(); ok && k == jsonread.Object {
-				p.args = string(c.Raw())
+				p.argsAt = spanOf(c, func() { p.args = string(c.Raw()) })
 			} else {
 				p.args = c.Str()
 			}
@@ -177,12 +187,16 @@ func (c *callState) same(p callPiece) bool {
 	return !c.text.whole // the name is repeated with each piece
 }
 
-// add takes a piece and appends what it says as events of a choice.
-func (s *calls) add(dst []infer.Event, r *infer.Request, choice int, p callPiece, at, n int) ([]infer.Event, bool) {
+// add takes a piece and appends what it says as events of a choice. It returns
+// the number of the call, -1 where there are too many, and whether the piece is
+// the call's first.
+func (s *calls) add(dst []infer.Event, r *infer.Request, choice int, p callPiece, at, n int) (_ []infer.Event, call int, first bool) {
+	before := len(s.list)
 	c := s.of(p, at, n)
 	if c == nil {
-		return dst, false
+		return dst, -1, false
 	}
+	first = len(s.list) > before
 	if c.id == "" {
 		c.id = p.id
 	}
@@ -196,18 +210,20 @@ func (s *calls) add(dst []infer.Event, r *infer.Request, choice int, p callPiece
 	}
 	if !c.begun {
 		if c.name == "" || !s.ready(i) {
-			c.pending += p.args
-			return dst, len(c.pending) <= 16<<20
+			if c.pending += p.args; len(c.pending) > 16<<20 {
+				return dst, -1, first
+			}
+			return dst, i, first
 		}
-		return s.begin(dst, r, choice, i, p.args), true
+		return s.begin(dst, r, choice, i, p.args), i, first
 	}
 	if p.args == "" {
-		return dst, true
+		return dst, i, first
 	}
 	return append(dst, infer.Event{
 		Kind: infer.EventTool, Choice: choice, Tokens: estimate(len(p.args)),
 		Tool: &infer.ToolDelta{Index: i, Arguments: p.args},
-	}), true
+	}), i, first
 }
 
 // ready tells whether every call before i has begun: consumers number calls in
