@@ -279,6 +279,9 @@ func (t *turn) call(v jsonread.Value) (string, error) {
 		c.ID = "call_" + strconv.Itoa(t.d.calls)
 	}
 	t.m.ToolCalls = append(t.m.ToolCalls, c)
+	if len(t.d.open) == maxOpen {
+		t.d.open = t.d.open[1:]
+	}
 	t.d.open = append(t.d.open, openCall{c.ID, c.Name})
 	return c.ID, nil
 }

@@ -38,8 +38,9 @@ const (
 	maxSafety    = 64
 	maxEmbeds    = 2048 // inputs of one batch
 	maxText      = 64 << 20
-	maxShort     = 4096 // bytes of a name or an id
-	maxUses      = 4096 // noted fields of one request
+	maxShort     = 4096     // bytes of a name or an id
+	maxUses      = 1 << 14  // noted fields of one request
+	maxOpen      = maxTools // calls whose results are looked for
 )
 
 // camel is a member's name in lowerCamelCase.
@@ -183,8 +184,11 @@ type openCall struct{ id, name string }
 func (d *decoder) use(f infer.Feature, v jsonread.Value) { d.useAt(f, v.Path()) }
 
 func (d *decoder) useAt(f infer.Feature, path string) {
-	if len(d.r.Uses) < maxUses {
+	switch n := len(d.r.Uses); {
+	case n < maxUses:
 		d.r.Uses = append(d.r.Uses, infer.Use{Feature: f, Path: path})
+	case n == maxUses: // what is not noted from here on must not pass for harmless
+		d.r.Uses = append(d.r.Uses, infer.Use{Feature: infer.FeatureUnknown, Path: path})
 	}
 }
 

@@ -161,6 +161,9 @@ func (d *decoder) call(m *infer.Message, v jsonread.Value) error {
 		c.ID = "call_" + strconv.Itoa(d.calls)
 	}
 	m.ToolCalls = append(m.ToolCalls, c)
+	if len(d.open) == maxOpen {
+		d.open = d.open[1:]
+	}
 	d.open = append(d.open, c)
 	return nil
 }

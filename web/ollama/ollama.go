@@ -44,7 +44,8 @@ const (
 	maxInputs    = 2048
 	maxText      = 64 << 20
 	maxShort     = 4096
-	maxUses      = 4096
+	maxUses      = 1 << 14
+	maxOpen      = maxToolCalls // calls whose results are looked for
 )
 
 // decoder collects one request.
@@ -85,8 +86,11 @@ func members(v jsonread.Value, f func(key string, m jsonread.Value) error) error
 
 // use notes a field.
 func (d *decoder) use(f infer.Feature, v jsonread.Value) {
-	if len(d.r.Uses) < maxUses {
+	switch n := len(d.r.Uses); {
+	case n < maxUses:
 		d.r.Uses = append(d.r.Uses, infer.Use{Feature: f, Path: v.Path()})
+	case n == maxUses: // what is not noted from here on must not pass for harmless
+		d.r.Uses = append(d.r.Uses, infer.Use{Feature: infer.FeatureUnknown, Path: v.Path()})
 	}
 }
 
