@@ -15,7 +15,7 @@ import (
 func (c *call) attempts(run func(*target) error) error {
 	d := c.a.policy.Dispatch(c.path, policy.DispatchRequest{
 		Identity: &c.adm.ID, Prefix: c.prefix(), Usable: func(i int) error { return c.targets[i].err },
-		Repeatable: c.grant.Idempotency != "", Deadline: c.until(),
+		Repeatable: c.grant.Idempotency != "" || c.embed != nil, Deadline: c.until(),
 	})
 	for {
 		at, err := d.Next(c.ctx)

@@ -16,8 +16,8 @@ type declaredTool struct {
 	path string
 }
 
-// declaredTools lists all tools of a request, those that the dialect's decoder
-// has no name for included.
+// declaredTools lists all tools of a request: functions and tools of free text,
+// and those that the provider runs itself, which decoders only note as a use.
 func declaredTools(r *infer.Request) []declaredTool {
 	var out []declaredTool
 	for i := range r.Tools {
@@ -25,30 +25,45 @@ func declaredTools(r *infer.Request) []declaredTool {
 	}
 	for _, u := range r.Uses {
 		switch u.Feature {
-		case infer.FeatureToolHosted, infer.FeatureToolHostedOptional, infer.FeatureToolCustom:
-			out = append(out, declaredTool{hostedName(r.Wire, u.Path), u.Path})
+		case infer.FeatureToolHosted, infer.FeatureToolHostedOptional, infer.FeatureUnknown:
+			if name, ok := hostedName(r.Wire, &u); ok {
+				out = append(out, declaredTool{name, u.Path})
+			}
 		}
 	}
 	return out
 }
 
-// hostedName finds what a tool without a function is called: its type, its name,
-// or the key it stands under. The empty name is matched by "*" alone.
-func hostedName(w *infer.Wire, path string) string {
-	raw, ok := wireValue(w, path)
-	if !ok {
-		return ""
+// hostedName finds what a tool that is no function is called: its type, or the
+// key it stands under (Gemini). ok is false if the use is none of a tool but of
+// something about one. The empty name, of what is not found, is matched by "*"
+// alone.
+func hostedName(w *infer.Wire, u *infer.Use) (name string, ok bool) {
+	if u.Path == "mcp_servers" || strings.HasPrefix(u.Path, "mcp_servers[") {
+		return "mcp_servers", true
 	}
-	var tool struct{ Type, Name string }
-	if json.Unmarshal(raw, &tool) == nil {
-		switch {
-		case tool.Type != "" && tool.Type != "custom":
-			return tool.Type
-		case tool.Name != "":
-			return tool.Name
-		}
+	end := strings.IndexByte(u.Path, ']') + 1
+	if !strings.HasPrefix(u.Path, "tools[") || end == 0 {
+		return "", false
 	}
-	return path[strings.LastIndexAny(path, ".]")+1:]
+	rest := strings.TrimPrefix(u.Path[end:], ".")
+	raw, found := wireValue(w, u.Path[:end])
+	var tool struct {
+		Type string `json:"type"`
+		Name string `json:"name"`
+	}
+	if !found || json.Unmarshal(raw, &tool) != nil {
+		return "", true
+	}
+	switch {
+	case tool.Type == "function" || tool.Type == "custom" || tool.Type == "" && tool.Name != "":
+		return "", false // about a function, which is listed by itself
+	case tool.Type != "":
+		return tool.Type, rest == "" || rest == tool.Type || u.Feature == infer.FeatureToolHosted
+	case rest != "":
+		return rest, u.Feature != infer.FeatureUnknown || !strings.ContainsAny(rest, ".[")
+	}
+	return "", true
 }
 
 // wireValue finds the value at a path of a request as it came, as

@@ -432,21 +432,32 @@ func TestScope(t *testing.T) {
 }
 
 func TestAllowTools(t *testing.T) {
-	w := newWorld(t, Config{Tenants: []TenantConfig{{Name: "default", Tools: []string{"get_*", "web_search*"}}}})
-	id := w.key(store.Key{Tools: []string{"get_time", "web_*"}})
-	wire := &infer.Wire{Dialect: "anthropic", Body: []byte(`{"tools":[{"name":"get_time"},{"type":"web_search_20250305","name":"web_search"},{"type":"bash_20250124","name":"bash"}]}`)}
+	w := newWorld(t, Config{Tenants: []TenantConfig{{Name: "default", Tools: []string{"get_*", "web_*"}}}})
+	id := w.key(store.Key{Tools: []string{"get_time", "web_search*"}})
+	wire := &infer.Wire{Body: []byte(`{"tools":[{"name":"get_time","allowed_callers":["x"]},{"type":"web_search_20250305","name":"web_search"},{"type":"bash_20250124","name":"bash"},
+		{"googleSearch":{}},{"web_fetch":{}},{"type":"custom","name":"get_x"},{"type":"function","function":{"name":"get_y"}}]}`)}
 	for name, c := range map[string]struct {
-		r  infer.Request
-		ok bool
+		tools []infer.Tool
+		uses  []infer.Use
+		ok    bool
 	}{
-		"none":          {infer.Request{}, true},
-		"one":           {infer.Request{Tools: []infer.Tool{{Name: "get_time"}}}, true},
-		"tenant's only": {infer.Request{Tools: []infer.Tool{{Name: "get_date"}}}, false},
-		"hosted":        {infer.Request{Uses: []infer.Use{{Feature: infer.FeatureToolHosted, Path: "tools[1]"}}, Wire: wire}, true},
-		"hosted bash":   {infer.Request{Uses: []infer.Use{{Feature: infer.FeatureToolHosted, Path: "tools[2]"}}, Wire: wire}, false},
-		"unknown":       {infer.Request{Uses: []infer.Use{{Feature: infer.FeatureToolHosted, Path: "tools[7]"}}, Wire: wire}, false},
+		"none":           {nil, nil, true},
+		"one":            {[]infer.Tool{{Name: "get_time"}}, nil, true},
+		"tenant's only":  {[]infer.Tool{{Name: "get_date"}}, nil, false},
+		"hosted":         {nil, []infer.Use{{Feature: infer.FeatureToolHosted, Path: "tools[1]"}}, true},
+		"with its kind":  {nil, []infer.Use{{Feature: infer.FeatureToolHostedOptional, Path: "tools[1].web_search_20250305"}}, true},
+		"hosted bash":    {nil, []infer.Use{{Feature: infer.FeatureToolHosted, Path: "tools[2].bash_20250124"}}, false},
+		"by its key":     {nil, []infer.Use{{Feature: infer.FeatureToolHosted, Path: "tools[3].googleSearch"}}, false},
+		"unknown key":    {nil, []infer.Use{{Feature: infer.FeatureUnknown, Path: "tools[4].web_fetch"}}, false},
+		"unknown type":   {nil, []infer.Use{{Feature: infer.FeatureUnknown, Path: "tools[2]"}}, false},
+		"about one":      {nil, []infer.Use{{Feature: infer.FeatureToolHosted, Path: "tools[0].allowed_callers"}, {Feature: infer.FeatureUnknown, Path: "tools[6].x"}}, true},
+		"of free text":   {[]infer.Tool{{Name: "get_time"}}, []infer.Use{{Feature: infer.FeatureToolCustom, Path: "tools[5]"}}, true},
+		"nowhere":        {nil, []infer.Use{{Feature: infer.FeatureToolHosted, Path: "tools[17]"}}, false},
+		"servers":        {nil, []infer.Use{{Feature: infer.FeatureToolHosted, Path: "mcp_servers"}}, false},
+		"something else": {nil, []infer.Use{{Feature: infer.FeatureToolHosted, Path: "container"}}, true},
 	} {
-		if err := w.p.AllowTools(id, &c.r); (err == nil) != c.ok {
+		r := infer.Request{Tools: c.tools, Uses: c.uses, Wire: wire}
+		if err := w.p.AllowTools(id, &r); (err == nil) != c.ok {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -31,11 +31,13 @@ type AnswerFilter struct {
 type filteredChoice struct {
 	index int
 	run   infer.EventKind // of the text that is open: EventText, EventReasoning, EventTool for none
-	text  chain
-	whole []byte // the text for the json rule
-	calls []*filteredCall
-	held  int // bytes of arguments
-	large bool
+	// refusal says that the open text is the model's words of declining.
+	refusal bool
+	text    chain
+	whole   []byte // the text for the json rule
+	calls   []*filteredCall
+	held    int // bytes of arguments
+	large   bool
 }
 
 type filteredCall struct {
@@ -158,11 +160,11 @@ func (f *AnswerFilter) text(ev infer.Event) error {
 		f.pass(ev)
 		return nil
 	}
-	if c.run != ev.Kind {
+	if c.run != ev.Kind || c.refusal != ev.Refusal {
 		if err := f.end(c); err != nil {
 			return err
 		}
-		c.run, c.text = ev.Kind, newChain(f.rules.answers)
+		c.run, c.refusal, c.text = ev.Kind, ev.Refusal, newChain(f.rules.answers)
 	}
 	// A seal closes a piece of reasoning.
 	out, deny := c.text.feed([]byte(ev.Text), ev.Signature != "" || ev.Redacted != "")
@@ -186,7 +188,7 @@ func (f *AnswerFilter) text(ev infer.Event) error {
 
 // keep collects the text that a json rule checks.
 func (c *filteredChoice) keep(json *checkRule, ev *infer.Event) {
-	if json == nil || ev.Kind != infer.EventText {
+	if json == nil || ev.Kind != infer.EventText || ev.Refusal {
 		return
 	}
 	if c.large = c.large || len(c.whole)+len(ev.Text) > maxHeldBytes; !c.large {
@@ -206,7 +208,7 @@ func (f *AnswerFilter) end(c *filteredChoice) error {
 	}
 	f.close(c)
 	if f.hold && len(out) > 0 {
-		ev := infer.Event{Kind: kind, Choice: c.index, Text: string(out)}
+		ev := infer.Event{Kind: kind, Choice: c.index, Text: string(out), Refusal: c.refusal}
 		c.keep(f.rules.json, &ev)
 		f.pass(ev)
 	}

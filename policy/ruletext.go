@@ -123,6 +123,11 @@ func (v *visitor) tool(t infer.Tool) infer.Tool {
 	v.fixed(t.Name)
 	t.Description = v.text(t.Description)
 	t.Parameters = v.json(t.Parameters)
+	if t.Custom != nil {
+		own := *t.Custom
+		own.Description, own.Definition = v.text(own.Description), v.text(own.Definition)
+		t.Custom = &own
+	}
 	return t
 }
 
