@@ -119,6 +119,10 @@ func (x *exchange) geminiEmbed(batch bool) {
 		x.fail(err)
 		return
 	}
+	if err := x.claim(body); err != nil {
+		x.fail(err)
+		return
+	}
 	r.ID, r.Tenant = x.id, x.grant.Tenant
 	res, err := x.s.opt.Service.Embed(x.r.Context(), x.grant, r)
 	if err != nil {

@@ -109,6 +109,10 @@ func (x *exchange) ollamaEmbed(legacy bool) {
 		x.fail(err)
 		return
 	}
+	if err := x.claim(body); err != nil {
+		x.fail(err)
+		return
+	}
 	r.ID, r.Tenant, r.Model = x.id, x.grant.Tenant, x.ollamaModel(r.Model)
 	res := &infer.EmbedResult{Model: r.Model}
 	if len(r.Inputs) > 0 {
