@@ -46,7 +46,7 @@ type op struct {
 	end *endRequest // of an opEnd
 
 	requestID string
-	row       Row
+	row       *Row // not changed once it is here
 	err       error
 	taken     atomic.Int32 // 0 waiting, 1 the committer has it, 2 its caller left
 	answered  bool         // committer only; row and err are the caller's from then on
@@ -108,6 +108,14 @@ func gaveUp(ctx context.Context) error {
 		code = infer.CodeUnavailable
 	}
 	return &infer.Error{Code: code, Message: "the request ended before the ledger could take it", Cause: ctx.Err()}
+}
+
+// result is what the caller of an operation with a row gets.
+func (o *op) result(err error) (Row, error) {
+	if o.row == nil {
+		return Row{}, err
+	}
+	return *o.row, err
 }
 
 func (o *op) answer() {
@@ -457,7 +465,7 @@ func (s *Store) settleDoubt() {
 			continue
 		}
 		if row, err := s.rowOf(o.requestID); err == nil && row.Outcome != OutcomeOpen {
-			o.row, o.err = row, nil
+			o.row, o.err = &row, nil
 		}
 	}
 	s.doubt = nil

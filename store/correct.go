@@ -36,8 +36,7 @@ func (s *Store) Correct(ctx context.Context, c Correction) (Row, error) {
 	}
 	o := newOp(opOther, nil)
 	o.put = func(w *writer) error { return w.correct(o, &c) }
-	err := s.do(ctx, o)
-	return o.row, err
+	return o.result(s.do(ctx, o))
 }
 
 func (c *Correction) check() error {
@@ -91,7 +90,7 @@ func (w *writer) correct(o *op, c *Correction) error {
 		w.append(excess)
 	}
 	w.mark(w.tx.Bucket(bucketCorrections).Put([]byte(c.RequestID), be64(r.Seq)))
-	o.row = row
+	o.row = &row
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -70,8 +71,7 @@ func (s *Store) Hold(ctx context.Context, h HoldRequest) (Row, error) {
 	var o *op
 	o = newOp(opHold, func(w *writer) error { return w.hold(o, &h) })
 	o.requestID = h.Opening.RequestID
-	err := s.do(ctx, o)
-	return o.row, err
+	return o.result(s.do(ctx, o))
 }
 
 // check refuses what could not be written, before anything is.
@@ -161,7 +161,7 @@ func (w *writer) hold(o *op, h *HoldRequest) error {
 	}
 	w.s.active.setOpen(r.RequestID, r.Seq)
 	w.s.active.index[r.RequestID] = ends{r.Seq, 0}
-	o.row = *r.Row
+	o.row = r.Row
 	return nil
 }
 
@@ -214,19 +214,11 @@ func (w *writer) append(r *Record) {
 			w.s.active.dirty[key] = b
 		}
 	}
-	data := appendRecord(make([]byte, 0, sizeHint(r)), r)
+	w.s.scratch = appendRecord(w.s.scratch[:0], r)
+	data := bytes.Clone(w.s.scratch)
 	w.led.seq, w.led.head = r.Seq, recordHash(data)
 	w.s.active.add(r.Seq, data, w.led.head)
 	w.mark(nil)
-}
-
-// sizeHint is about how long a record will be.
-func sizeHint(r *Record) int {
-	n := recordHeader + 128 + 96*len(r.Postings)
-	if r.Row != nil {
-		n += 384 + 192*len(r.Row.Attempts)
-	}
-	return n
 }
 
 // place tells a row where it is kept. A nil row is left alone.
@@ -283,8 +275,7 @@ func (s *Store) finish(kind Kind, id string, r Result) (Row, error) {
 		return Row{}, err
 	}
 	o := s.endOp(kind, id, r)
-	err := s.do(context.Background(), o)
-	return o.row, err
+	return o.result(s.do(context.Background(), o))
 }
 
 func (s *Store) endOp(kind Kind, id string, r Result) *op {
@@ -330,7 +321,7 @@ func (r *Result) check() error {
 
 // finished is the whole row of a hold that ends with e, and its charge.
 func (e *endRequest) finished(h *openHold, now time.Time) (*Row, error) {
-	row := h.row
+	row := *h.row
 	row.Result = e.result
 	if e.result.ServedContract != "" {
 		row.Contract = e.result.ServedContract
@@ -386,7 +377,7 @@ func (w *writer) end(o *op) error {
 	w.led.heldNano -= h.amount
 	w.s.active.setOpen(o.requestID, 0)
 	w.s.active.index[o.requestID] = ends{row.HoldSeq, r.Seq}
-	o.row = *row
+	o.row = row
 	return nil
 }
 
@@ -398,7 +389,7 @@ func (w *writer) notOpen(o *op) error {
 	}
 	if e.end != 0 {
 		if rec, err := w.recordAt(e.end); err == nil && rec.Row != nil {
-			o.row = *rec.Row
+			o.row = rec.Row
 		}
 	}
 	return &infer.Error{Code: infer.CodeConflict, Message: "the hold has already ended", Cause: ErrResolved}
@@ -425,11 +416,10 @@ func (s *Store) Note(ctx context.Context, op Opening, r Result) (Row, error) {
 		}
 		w.append(rec)
 		w.s.active.index[rec.RequestID] = ends{rec.Seq, rec.Seq}
-		o.row = *rec.Row
+		o.row = rec.Row
 		return nil
 	}
-	err := s.do(ctx, o)
-	return o.row, err
+	return o.result(s.do(ctx, o))
 }
 
 // ExpireOlder ends, as Expire does, every hold that has been open for longer than

@@ -24,7 +24,7 @@ type ledger struct {
 }
 
 type openHold struct {
-	row      Row // as held
+	row      *Row // as held
 	amount   int64
 	postings []Posting
 	since    time.Time // monotonic; when this process made or found it
@@ -161,7 +161,7 @@ func (l *ledger) addOpen(r *Record, now time.Time) error {
 		return ErrOverflow
 	}
 	l.heldNano = held
-	l.open[r.RequestID] = &openHold{row: *r.Row, amount: r.Row.HoldNano, postings: r.Postings, since: now}
+	l.open[r.RequestID] = &openHold{row: r.Row, amount: r.Row.HoldNano, postings: r.Postings, since: now}
 	return nil
 }
 

@@ -91,6 +91,7 @@ type Store struct {
 	flushing *pending   // in the other one; nil: that is free
 	flushed  chan error // ends flushing
 	frame    []byte     // for reuse
+	scratch  []byte     // for reuse
 	mark     [8]byte    // of the database, in each frame
 	// unflushed says that the database lacks something that is durable.
 	unflushed atomic.Bool
