@@ -76,6 +76,12 @@ func (d *decoder) use(f infer.Feature, path string) {
 	d.r.Uses = append(d.r.Uses, infer.Use{Feature: f, Path: path})
 }
 
+// stateless notes a use of earlier turns that only a provider may know, with what
+// any other target says of it.
+func (d *decoder) stateless(path, why string) {
+	d.r.Uses = append(d.r.Uses, infer.Use{Feature: infer.FeatureState, Path: path, Why: why})
+}
+
 // unknown notes a member that nobody here knows. A null says nothing.
 func (d *decoder) unknown(v jsonread.Value) error {
 	if v.IsNull() {
@@ -120,11 +126,11 @@ func (d *decoder) content(key string, v jsonread.Value) (known bool, err error) 
 		d.previous = &v
 		d.t.Previous, err = label(v)
 	case "conversation":
-		d.use(infer.FeatureState, v.Path())
+		d.stateless(v.Path(), "conversations are not kept here; previous_response_id goes on from a response")
 	case "prompt":
 		// A template kept at the provider: nobody else knows what it says.
 		d.prompt = true
-		d.use(infer.FeatureState, v.Path())
+		d.stateless(v.Path(), "prompt templates are kept at OpenAI only")
 	case "tools":
 		d.t.fields[key] = v
 		err = d.tools(v)

@@ -297,7 +297,7 @@ func TestEarlier(t *testing.T) {
 	}
 	off := Dialect{State: fakeState{off: true}}
 	r, _, err = off.DecodeRequest(nil, []byte(`{"model":"m","input":"three","previous_response_id":"`+ownID+`"}`))
-	if err != nil || !slices.Contains(r.Uses, infer.Use{Feature: infer.FeatureState, Path: "previous_response_id"}) {
+	if err != nil || len(r.Uses) != 1 || r.Uses[0].Feature != infer.FeatureState || r.Uses[0].Why == "" {
 		t.Errorf("without state: %+v, %v", r, err)
 	}
 }
@@ -337,6 +337,22 @@ func TestListedItems(t *testing.T) {
 	page.After = "nobody"
 	if _, err := page.List(items); infer.AsError(err).Param != "after" {
 		t.Errorf("after nobody: %v", err)
+	}
+}
+
+// BenchmarkDecode reads a request of the size that an agent sends.
+func BenchmarkDecode(b *testing.B) {
+	tools := strings.Repeat(`{"type":"function","name":"f%d","description":"`+strings.Repeat("words ", 100)+`","strict":false,"parameters":{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"array","items":{"type":"string"}}}}},`, 20)
+	for i := range 20 {
+		tools = strings.Replace(tools, "%d", fmt.Sprint(i), 1)
+	}
+	body := []byte(strings.Replace(codex, `"tools":[`, `"tools":[`+tools, 1) + strings.Repeat(" ", 24<<10))
+	b.SetBytes(int64(len(body)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, _, err := (Dialect{}).DecodeRequest(nil, body); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 

@@ -88,7 +88,7 @@ func (d *decoder) item(v jsonread.Value) error {
 		}
 		return nil
 	case "compaction", "compaction_summary", "compaction_trigger", "configuration_update":
-		d.use(infer.FeatureState, v.Path())
+		d.stateless(v.Path(), "only OpenAI's own models can read it")
 		return nil
 	}
 	if slices.Contains(hostedItems, kind) {
@@ -101,7 +101,7 @@ func (d *decoder) item(v jsonread.Value) error {
 // earlier puts the turns of the previous response before those of the request.
 func (d *decoder) earlier() error {
 	if d.state == nil || !d.state.Keeps() {
-		d.use(infer.FeatureState, d.previous.Path())
+		d.stateless(d.previous.Path(), "responses are not kept here")
 		return nil
 	}
 	items, native, err := d.state.Earlier(d.t.Previous)
@@ -140,7 +140,7 @@ func (d *decoder) reference(v jsonread.Value) error {
 	}
 	response, own := Own(id)
 	if !own || d.state == nil || !d.state.Keeps() {
-		d.use(infer.FeatureState, v.Path())
+		d.stateless(v.Path(), "the item was not made here")
 		return nil
 	}
 	if d.loaded++; d.loaded > maxReference {
