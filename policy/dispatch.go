@@ -214,11 +214,9 @@ func (d *Dispatch) wait(ctx context.Context, w *waiter, wake time.Duration) (*At
 	return nil, d.ended(ctx)
 }
 
-// ended is the error for a request that was ended while it waited.
+// ended is the error for a request that was ended while it waited. Its cause says
+// by whom; what had failed before is no longer the reason.
 func (d *Dispatch) ended(ctx context.Context) error {
-	if d.last != nil {
-		return d.last
-	}
 	return &infer.Error{Code: infer.CodeTimeout, Message: "the request ended before it could be served", Cause: context.Cause(ctx)}
 }
 

@@ -114,7 +114,7 @@ func result(r *rand.Rand) AttemptResult {
 }
 
 func TestDispatchSimulation(t *testing.T) {
-	scenarios := 2000
+	scenarios := 1000
 	if testing.Short() {
 		scenarios = 300
 	}

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -511,4 +512,38 @@ func BenchmarkDispatch(b *testing.B) {
 			a.Done(AttemptResult{Delivered: true})
 		}
 	})
+}
+
+func TestCallerLeavesWhileItWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := dispatcher(t, Config{Upstreams: upstreamsNamed("a"), Routes: []RouteConfig{{Model: "r", Effect: ReadOnly, Candidates: candidatesAt("a"), Retry: RetryConfig{Backoff: Duration(time.Second)}}}}, half)
+		gone := errors.New("gone")
+		ctx, cancel := context.WithCancelCause(context.Background())
+		time.AfterFunc(100*time.Millisecond, func() { cancel(gone) })
+		d := p.Dispatch(p.routeNamed("r"), DispatchRequest{})
+		next(t, d).Done(AttemptResult{Err: failed(infer.FailServer, false, 0)})
+		start := time.Now()
+		if _, err := d.Next(ctx); !errors.Is(err, gone) || time.Since(start) != 100*time.Millisecond {
+			t.Errorf("after %v: %v", time.Since(start), err)
+		}
+		if _, err := d.Next(ctx); !errors.Is(err, gone) {
+			t.Errorf("then %v", err)
+		}
+	})
+}
+
+func BenchmarkRoute(b *testing.B) {
+	c := Config{Upstreams: upstreamsNamed("a", "b"), Routes: []RouteConfig{{Model: "r", Candidates: candidatesAt("a", "b")}}}
+	c.Tenants = []TenantConfig{{Name: "default", Effects: []string{ReadOnly, Effectful}, DataClasses: []string{"public"}}}
+	c.Upstreams[0].Region, c.Upstreams[1].Region = "eu", "eu"
+	p := dispatcher(b, c, half)
+	s := p.snap.Load()
+	t, k, r := s.tenants["default"], &store.Key{}, p.routeNamed("r")
+	b.ReportAllocs()
+	for range b.N {
+		sc := scopeOf(t, k)
+		if _, err := sc.permit(r); err != nil {
+			b.Fatal(err)
+		}
+	}
 }

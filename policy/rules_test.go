@@ -470,7 +470,7 @@ func checkInPieces(t *testing.T, rules []*textRule, text string, cut func(string
 func TestRedactionInPieces(t *testing.T) {
 	rules := fuzzRules(t)
 	r := rand.New(rand.NewPCG(1, 2))
-	n := 2000
+	n := 1000
 	if testing.Short() {
 		n = 300
 	}
