@@ -302,7 +302,8 @@ func (d *answerDecoder) part(dst []infer.Event, c *jsonread.Cursor, choice int) 
 func (d *answerDecoder) id(own string) string {
 	d.calls++
 	if own == "" || len(own) > maxShort || d.ids[own] {
-		own = "call_" + strings.TrimPrefix(d.r.ID, "req_") + "_" + strconv.Itoa(d.calls)
+		own = strings.TrimPrefix(d.r.ID, "req_")
+		own = "call_" + own[:min(len(own), 16)] + "_" + strconv.Itoa(d.calls) // OpenAI takes up to 40 bytes
 	}
 	if d.ids == nil {
 		d.ids = map[string]bool{}

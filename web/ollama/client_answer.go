@@ -171,7 +171,8 @@ func (d *answerDecoder) end(dst []infer.Event, l *line) []infer.Event {
 // none or has used it before.
 func (d *answerDecoder) id(own string) string {
 	if own == "" || len(own) > maxShort || d.ids[own] {
-		own = "call_" + strings.TrimPrefix(d.r.ID, "req_") + "_" + strconv.Itoa(d.calls+1)
+		own = strings.TrimPrefix(d.r.ID, "req_")
+		own = "call_" + own[:min(len(own), 16)] + "_" + strconv.Itoa(d.calls+1) // OpenAI takes up to 40 bytes
 	}
 	if d.ids == nil {
 		d.ids = map[string]bool{}
