@@ -16,6 +16,8 @@ type requestWriter struct {
 	b []byte
 	r *infer.Request
 	p *profile
+
+	model string
 }
 
 // key opens a top-level member.
@@ -54,7 +56,7 @@ func (w *requestWriter) extra(f infer.Feature) (name string, ok bool) {
 
 // appendChatRequest writes the body of /chat/completions.
 func appendChatRequest(r *infer.Request, t wire.Target, p *profile) ([]byte, error) {
-	w := &requestWriter{b: append(make([]byte, 0, 1024), '{'), r: r, p: p}
+	w := &requestWriter{b: append(make([]byte, 0, 1024), '{'), r: r, p: p, model: t.Model}
 	w.str("model", t.Model)
 	if err := w.messages(); err != nil {
 		return nil, err
@@ -249,7 +251,11 @@ func (w *requestWriter) thinking() {
 		}
 	}
 	w.templateArgs(enable)
-	if effort := w.effort(); effort != "" && enable != "false" && w.p.has(infer.FeatureReasoningEffort) {
+	switch effort := w.effort(); {
+	case effort == "" || enable == "false" || !w.p.has(infer.FeatureReasoningEffort):
+	case t.Effort == "" && (!w.p.has(infer.FeatureReasoningBudget) || !w.p.reasons(w.model)):
+		// A budget or a switch alone: see profile.reasons.
+	default:
 		w.str("reasoning_effort", effort)
 	}
 }

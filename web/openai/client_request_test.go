@@ -125,7 +125,7 @@ func full() *infer.Request {
 func TestTypedRequests(t *testing.T) {
 	var all strings.Builder
 	for _, name := range Profiles() {
-		out, err := NewChatClient(name).EncodeRequest(full(), wire.Target{Model: "up"})
+		out, err := NewChatClient(name).EncodeRequest(full(), wire.Target{Model: "gpt-5-up"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -230,7 +230,7 @@ func TestClassesAreKept(t *testing.T) {
 			r := asked(false)
 			c.set(r)
 			client := NewChatClient(name)
-			out, err := client.EncodeRequest(r, wire.Target{Model: "up"})
+			out, err := client.EncodeRequest(r, wire.Target{Model: "o3-up"})
 			if err != nil {
 				t.Errorf("%s %s: %v", name, f, err)
 				continue
@@ -242,6 +242,23 @@ func TestClassesAreKept(t *testing.T) {
 			if class := client.Class(f); there != (class != infer.Dropped) {
 				t.Errorf("%s: %s is classed as %s: %s", name, f, class, out.Body)
 			}
+		}
+	}
+}
+
+// TestBudgetOfReasoning holds which models are asked for an effort in place of a
+// budget.
+func TestBudgetOfReasoning(t *testing.T) {
+	for model, want := range map[string]bool{"gpt-5.1": true, "o3": true, "o4-mini": true, "prod-o3-mini": true, "gpt-4o": false, "gpt-4.1": false, "foo3": false, "chatgpt-4o-latest": false} {
+		r := asked(false)
+		r.Thinking = infer.Thinking{Switch: "on", Budget: 8000}
+		out, err := NewChatClient("azure").EncodeRequest(r, wire.Target{Model: model})
+		if got := strings.Contains(string(out.Body), `"reasoning_effort":"medium"`); err != nil || got != want {
+			t.Errorf("%s: got %s, %v", model, out.Body, err)
+		}
+		r.Thinking = infer.Thinking{Effort: "high"}
+		if out, _ = NewChatClient("azure").EncodeRequest(r, wire.Target{Model: model}); !strings.Contains(string(out.Body), `"reasoning_effort":"high"`) {
+			t.Errorf("%s: an effort that was asked for is not sent: %s", model, out.Body)
 		}
 	}
 }

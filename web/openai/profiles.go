@@ -3,6 +3,7 @@ package openai
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"hearth/engine/infer"
 )
@@ -102,17 +103,21 @@ func (p profile) with(extra map[infer.Feature]string, classes map[infer.Feature]
 
 // profiles are the kinds of server that are told apart, OpenAI's own first.
 var profiles = []profile{
-	base("openai", "OpenAI's own service").with(nil, nil,
+	base("openai", "OpenAI's own service").with(nil, map[infer.Feature]infer.Class{infer.FeatureMetadata: infer.Dropped},
 		Departure{"reasoning models refuse max_tokens", "the bound is sent as max_completion_tokens, which all chat models take", "OpenAI, chat completions reference: max_tokens is deprecated"},
 		Departure{"reasoning models refuse temperature and top_p", "they are sent as asked; the refusal is the provider's to tell", "OpenAI, reasoning guide"},
-		Departure{"metadata is an object of strings and needs store", "sent as it came; it is a label either way", "OpenAI, chat completions reference: metadata"},
+		Departure{"metadata without store is an error", "it is left out and reported", "OpenAI, chat completions reference: metadata"},
+		Departure{"models that do not reason refuse reasoning_effort", "a budget or a switch becomes an effort for models whose names say that they reason; an effort is sent as asked", "OpenAI, reasoning guide"},
 		Departure{"parallel_tool_calls without tools is an error", "it is sent with tools only", "OpenAI, chat completions reference"},
 	),
-	base("openai-compatible", "any other server that speaks the dialect").with(nil, nil,
+	base("openai-compatible", "any other server that speaks the dialect").with(nil, map[infer.Feature]infer.Class{
+		infer.FeatureReasoningBudget: infer.Dropped, infer.FeatureReasoningSwitch: infer.Dropped,
+	},
+		Departure{"many refuse reasoning_effort for models that do not reason", "a budget or a switch is dropped; an effort is sent as asked", "Groq, reasoning; Mistral, chat completions"},
 		Departure{"max_tokens is the name that every server knows", "the bound is sent as max_tokens", "most servers took the dialect before max_completion_tokens came"},
 		Departure{"the role developer is not known everywhere", "it is sent as system", "OpenAI, model spec: developer was system before"},
 	).bounded("max_tokens").developed("system"),
-	base("azure", "Azure OpenAI").with(nil, map[infer.Feature]infer.Class{infer.FeatureServiceTier: infer.Dropped},
+	base("azure", "Azure OpenAI").with(nil, map[infer.Feature]infer.Class{infer.FeatureServiceTier: infer.Dropped, infer.FeatureMetadata: infer.Dropped},
 		Departure{"a first chunk has no choices, only prompt_filter_results, with empty id and model", "it is tolerated, and passed on where the caller speaks the same dialect", "Azure OpenAI, content streaming"},
 		Departure{"a filtered prompt is a 400 with the code content_filter", "it is told as an error of the request", "Azure OpenAI, content filtering"},
 		Departure{"x-ratelimit-* may be -1 or 0 without a limit being reached", "the headers are not believed; only Retry-After is", "Azure OpenAI, quotas"},
@@ -262,6 +267,22 @@ func (p *profile) class(f infer.Feature) infer.Class {
 		return c
 	}
 	return infer.Dropped
+}
+
+// reasons tells whether a model takes an effort in place of a budget or a switch.
+// OpenAI's models that do not reason refuse it; their names tell which do, also
+// in deployments that are named after the model.
+func (p *profile) reasons(model string) bool {
+	if p.name != "openai" && p.name != "azure" {
+		return true
+	}
+	model = strings.ToLower(model)
+	for _, part := range []string{"gpt-5", "gpt-6", "gpt-oss", "codex", "o1", "o3", "o4"} {
+		if at := strings.Index(model, part); at == 0 || at > 0 && strings.IndexByte("-_/.", model[at-1]) >= 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // has tells whether the feature is sent at all.
