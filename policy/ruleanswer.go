@@ -324,7 +324,8 @@ func (f *AnswerFilter) checkCall(k *filteredCall) error {
 	}
 	ok := false
 	switch {
-	case i < 0: // never declared
+	case i < 0: // never declared, unless by a type that has a form of its own
+		ok = len(declaredTools(f.request)) > len(f.request.Tools)
 	case len(f.request.Tools[i].Parameters) == 0:
 		ok = matches(nil, text)
 	default:

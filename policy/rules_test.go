@@ -360,6 +360,18 @@ func TestAnswerIsDenied(t *testing.T) {
 	}
 }
 
+// A tool that is declared by its type alone has no schema to check against.
+func TestAnswerCallsTypedTool(t *testing.T) {
+	r := said("x")
+	r.Wire.Body = []byte(`{"tools":[{"type":"bash_20250124","name":"bash"}]}`)
+	r.Uses = []infer.Use{{Feature: infer.FeatureToolHosted, Path: "tools[0].bash_20250124"}}
+	r.Tools = []infer.Tool{{Name: "t"}}
+	f := rulesFor(t, RuleConfig{Kind: ruleToolArguments}).After(r)
+	if _, err := answer(f, infer.Event{Kind: infer.EventTool, Tool: &infer.ToolDelta{ID: "c", Name: "bash", Arguments: `{"command":"ls"}`}}, infer.Event{Kind: infer.EventFinish}); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestAnswerChecks(t *testing.T) {
 	schema := []byte(`{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"],"additionalProperties":false}`)
 	call := func(name, args string) []infer.Event {
