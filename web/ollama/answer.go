@@ -91,17 +91,19 @@ func isObject(args string) bool {
 	return c.End()
 }
 
-// times are when the parts of an answer came.
-type times struct{ created, start, first, last time.Time }
+// times are when the parts of an answer came: the request, the first piece, the
+// end.
+type times struct{ created, first, last time.Time }
 
 // appendEnd appends the members of the last line: why it ended, the counts, and
-// how long each part took in nanoseconds.
+// how long each part took in nanoseconds. Models are loaded already; what passes
+// before the first piece is the prompt's, waiting included.
 func appendEnd(dst []byte, reason string, u infer.Usage, t times) []byte {
 	dst = jsonwrite.String(append(dst, `,"done":true,"done_reason":`...), reason)
 	dst = appendSpan(dst, "total_duration", t.created, t.last)
-	dst = appendSpan(dst, "load_duration", t.created, t.start)
+	dst = append(dst, `,"load_duration":0`...)
 	dst = jsonwrite.Int(append(dst, `,"prompt_eval_count":`...), int64(u.PromptTokens))
-	dst = appendSpan(dst, "prompt_eval_duration", t.start, t.first)
+	dst = appendSpan(dst, "prompt_eval_duration", t.created, t.first)
 	dst = jsonwrite.Int(append(dst, `,"eval_count":`...), int64(u.CompletionTokens))
 	return appendSpan(dst, "eval_duration", t.first, t.last)
 }
@@ -184,7 +186,7 @@ func (f form) whole(w io.Writer, r *infer.Request, o wire.Options, a *wire.Answe
 	if r.Sampling.Logprobs {
 		dst = appendLogprobs(dst, c.Logprobs)
 	}
-	dst = appendEnd(dst, doneReason(c.Finish), a.Usage, times{created: o.Created, start: a.Started, first: a.First, last: now})
+	dst = appendEnd(dst, doneReason(c.Finish), a.Usage, times{created: o.Created, first: a.First, last: now})
 	_, err = w.Write(append(dst, "}\n"...))
 	return err
 }

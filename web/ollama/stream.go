@@ -64,7 +64,6 @@ func (s *stream) Event(dst []byte, ev infer.Event) ([]byte, error) {
 	}
 	switch ev.Kind {
 	case infer.EventStart:
-		s.t.start = now
 		if ev.Model != nil && ev.Model.Name != "" {
 			s.model = ev.Model.Name
 		}

@@ -48,10 +48,7 @@ func (c *Collector) Add(ev infer.Event) error {
 	if c.a.Model.Native && ev.Frame != nil {
 		c.a.Frame = ev.Frame
 	}
-	switch {
-	case ev.Kind == infer.EventStart:
-		c.a.Started = time.Now()
-	case c.a.First.IsZero():
+	if ev.Kind != infer.EventStart && c.a.First.IsZero() {
 		c.a.First = time.Now()
 	}
 	ch := &c.a.Choices[ev.Choice]

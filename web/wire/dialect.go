@@ -100,9 +100,8 @@ type Answer struct {
 	Model   infer.Served
 	Choices []Choice
 	Usage   infer.Usage
-	// Started is when work on it began, First when its first piece came; zero
-	// where nobody looked.
-	Started, First time.Time
+	// First is when its first piece came; zero where nobody looked.
+	First time.Time
 	// Frame is the whole body as a provider of the caller's dialect sent it, to
 	// be passed on in place of the rest.
 	Frame *infer.Frame
