@@ -23,14 +23,17 @@ import (
 // AWS's tools print), with a role that an identity token stands for (oidc-file),
 // or sends a Bedrock API key as a bearer.
 func awsSignature(u *Upstream, c *policy.UpstreamConfig, ref string, src source) (signer, error) {
-	s := &aws{u: u, source: src, signer: awsSigner{region: c.Region, service: "bedrock"}}
+	s := &aws{u: u, source: src, signer: awsSigner{region: u.target.region, service: "bedrock"}}
 	if ref != "oidc-file" {
 		return s, nil
+	}
+	if u.target.region == "" {
+		return nil, errNoRegion
 	}
 	if !strings.HasPrefix(c.ClientID, "arn:") {
 		return nil, errors.New("cannot assume a role without client_id: the role's ARN, arn:aws:iam::ACCOUNT:role/NAME")
 	}
-	to, err := configuredURL(or(c.TokenURL, "https://sts."+c.Region+".amazonaws.com/"))
+	to, err := configuredURL(or(c.TokenURL, "https://sts."+u.target.region+".amazonaws.com/"))
 	if err != nil {
 		return nil, err
 	}
@@ -89,9 +92,14 @@ func (s *aws) sign(ctx context.Context, req *http.Request, body []byte) error {
 		req.Header["Authorization"] = p.bearer
 		return nil
 	}
+	if s.signer.region == "" {
+		return unavailable(errNoRegion)
+	}
 	s.signer.sign(req, body, p.key, s.u.o.Now())
 	return nil
 }
+
+var errNoRegion = errors.New("cannot sign for AWS without region: base_url names none")
 
 func (s *aws) refused() {
 	s.source.forget()

@@ -43,7 +43,7 @@ func placeVertex(e *endpoint, dialect, model string, o *wire.Outgoing) (string, 
 	if base == "" {
 		base = "/v1"
 	}
-	base += "/projects/" + e.project + "/locations/" + e.region
+	base += "/projects/" + e.project + "/locations/" + or(e.region, "global")
 	switch dialect {
 	case dialectAnthropic:
 		verb := ":rawPredict"

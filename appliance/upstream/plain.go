@@ -163,7 +163,7 @@ func (a *attempt) plainly(method string, to *url.URL, head http.Header, body []b
 		return fail(err)
 	}
 	_, werr := conn.Write(conn.out)
-	if cap(conn.out) > 16<<10 {
+	if cap(conn.out) > 4<<10 {
 		conn.out = nil
 	}
 	// Also behind a failed write: the server may have answered early.

@@ -44,8 +44,8 @@ type profile struct {
 	// idle is how long an unused connection is kept: shorter than the provider
 	// keeps it, so that a request does not meet a connection that closes.
 	idle          time.Duration
-	versionHeader string   // carries api_version
-	needs         []string // keys that must be set
+	versionHeader string // carries api_version
+	project       bool   // must be set
 	// place puts the dialect's path where this provider has it. nil: appended.
 	place func(e *endpoint, dialect, model string, o *wire.Outgoing) (path string, err error)
 	// rewrite changes the body that is sent, and its head; nil: neither.
@@ -80,8 +80,8 @@ var profiles = []profile{
 	{kind: "azure", version: "/openai/v1", dialects: openAIDialects, optional: []string{dialectResponses}, scheme: azureKey, idle: idleLong, place: placeAzure},
 	{kind: "anthropic", base: "https://api.anthropic.com", dialects: []string{dialectAnthropic}, scheme: headerKey("X-Api-Key"), idle: idleLong, versionHeader: "Anthropic-Version"},
 	{kind: "gemini", base: "https://generativelanguage.googleapis.com", dialects: []string{dialectGemini, dialectChat, dialectEmbeddings}, scheme: geminiKey, idle: idleLong, place: placeGemini},
-	{kind: "vertex", base: "https://{region}-aiplatform.googleapis.com/v1", dialects: []string{dialectGemini, dialectAnthropic, dialectChat}, scheme: googleToken, idle: idleLong, needs: []string{"project", "region"}, place: placeVertex, rewrite: rewriteVertex},
-	{kind: "bedrock", base: "https://bedrock-runtime.{region}.amazonaws.com", dialects: []string{dialectConverse, dialectAnthropic}, scheme: awsSignature, idle: idleLong, needs: []string{"region"}, place: placeBedrock, rewrite: rewriteBedrock, framing: map[string]wire.Framing{dialectAnthropic: wire.FramingEventStream}},
+	{kind: "vertex", base: "https://{region}-aiplatform.googleapis.com/v1", dialects: []string{dialectGemini, dialectAnthropic, dialectChat}, scheme: googleToken, idle: idleLong, project: true, place: placeVertex, rewrite: rewriteVertex},
+	{kind: "bedrock", base: "https://bedrock-runtime.{region}.amazonaws.com", dialects: []string{dialectConverse, dialectAnthropic}, scheme: awsSignature, idle: idleLong, place: placeBedrock, rewrite: rewriteBedrock, framing: map[string]wire.Framing{dialectAnthropic: wire.FramingEventStream}},
 	{kind: "hearth", version: "/v1", dialects: []string{dialectChat, dialectResponses, dialectCompletions, dialectEmbeddings, dialectAnthropic, dialectGemini, dialectOllamaChat, dialectOllamaGenerate}, scheme: bearerKey, idle: idleLong, probe: "/health"},
 }
 
@@ -117,10 +117,11 @@ type endpoint struct {
 func (p *profile) endpoint(c *policy.UpstreamConfig) (endpoint, error) {
 	e := endpoint{project: c.Project, region: c.Region, version: c.APIVersion}
 	base := c.BaseURL
-	for _, key := range p.needs {
-		if v := map[string]string{"project": c.Project, "region": c.Region}[key]; v == "" {
-			return e, fmt.Errorf("cannot do without %s for kind %s", key, p.kind)
-		}
+	if p.project && c.Project == "" {
+		return e, fmt.Errorf("cannot do without project for kind %s", p.kind)
+	}
+	if strings.Contains(p.base, "{region}") && base == "" && c.Region == "" {
+		return e, fmt.Errorf("cannot do without region for kind %s: it is part of the address", p.kind)
 	}
 	if strings.ContainsFunc(c.Region+c.Project, func(r rune) bool { return notGraphic(r) || strings.ContainsRune("/?#%@\\", r) }) {
 		return e, fmt.Errorf("cannot use region %.32q or project %.64q: want the names that the provider gives them", c.Region, c.Project)
@@ -143,7 +144,24 @@ func (p *profile) endpoint(c *policy.UpstreamConfig) (endpoint, error) {
 		return e, fmt.Errorf("cannot use base_url: want no user, query or fragment in it; keys belong into credential, by reference")
 	}
 	e.scheme, e.host, e.path = u.Scheme, u.Host, strings.TrimRight(u.EscapedPath(), "/")
+	if e.region == "" {
+		e.region = regionOf(u.Hostname())
+	}
 	return e, nil
+}
+
+// regionOf finds the region in a host of Google's or AWS's; empty: it names none.
+func regionOf(host string) string {
+	if region, ok := strings.CutSuffix(host, "-aiplatform.googleapis.com"); ok {
+		return region
+	}
+	for _, service := range []string{"bedrock-runtime.", "bedrock-runtime-fips."} {
+		if _, rest, ok := strings.Cut(host, service); ok {
+			region, _, _ := strings.Cut(rest, ".")
+			return region
+		}
+	}
+	return ""
 }
 
 // place finds the path and query of one request.

@@ -122,6 +122,25 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
+func TestRegions(t *testing.T) {
+	for host, want := range map[string]string{
+		"europe-west4-aiplatform.googleapis.com": "europe-west4", "aiplatform.googleapis.com": "", "bedrock-runtime.eu-west-1.amazonaws.com": "eu-west-1",
+		"vpce-1-2.bedrock-runtime.us-east-1.vpce.amazonaws.com": "us-east-1", "bedrock-runtime-fips.us-east-1.amazonaws.com": "us-east-1", "127.0.0.1": "",
+	} {
+		if got := regionOf(host); got != want {
+			t.Errorf("%s: got %q", host, got)
+		}
+	}
+	u, err := New(&policy.UpstreamConfig{Name: "u", Kind: "bedrock", BaseURL: "http://127.0.0.1:1", Credential: "env:K"}, Options{Getenv: func(string) string { return "A:B" }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer u.Close()
+	if _, err := askFor(t.Context(), u, chat(false)); err == nil || err.Upstream.Class != infer.FailAuth {
+		t.Errorf("without a region: got %v", err)
+	}
+}
+
 func TestRestated(t *testing.T) {
 	got, err := restated([]byte(` { "model" : "m", "a": [1, 2] ,"stream":true,"b\u0063":{"model":1}, "anthropic_version":"x"}`), `"v":1`, []string{"model", "stream"})
 	if err != nil || string(got) != `{"v":1,"a":[1, 2],"bc":{"model":1}}` {
