@@ -29,6 +29,7 @@ const (
 	opHold                  // undone if it was written
 	opEnd                   // done again if it was not written
 	opNote                  // as opOther
+	opRead                  // changes nothing
 	opControl               // runs between transactions, outside of any
 )
 

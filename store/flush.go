@@ -85,7 +85,7 @@ func (s *Store) journaled(group []*op) bool {
 		return false
 	}
 	for _, o := range group {
-		if o.kind != opHold && o.kind != opEnd && o.kind != opNote {
+		if o.kind != opHold && o.kind != opEnd && o.kind != opNote && o.kind != opRead {
 			return false
 		}
 	}

@@ -141,11 +141,54 @@ type Detail struct {
 // is CodeNotFound if there is none.
 func (s *Store) Show(ctx context.Context, requestID string) (Detail, error) {
 	var d Detail
-	err := s.viewLedger(ctx, func(tx *bolt.Tx) (err error) {
+	if s.unflushed.Load() && s.failure.Load() == nil && ctx.Err() == nil {
+		err := s.do(ctx, newOp(opRead, func(w *writer) (err error) {
+			d, err = w.pendingDetail(requestID)
+			return err
+		}))
+		if err == nil && len(d.Records) > 0 {
+			return d, nil
+		}
+	}
+	err := s.view(ctx, func(tx *bolt.Tx) (err error) {
 		d, err = detail(tx, requestID)
 		return err
 	})
 	return d, readError(err)
+}
+
+// pendingDetail is detail for a request that was changed a moment ago; it is
+// empty for others, which the database has all of.
+func (w *writer) pendingDetail(id string) (Detail, error) {
+	var d Detail
+	e, ok := w.s.active.index[id]
+	if f := w.s.flushing; !ok && f != nil {
+		e, ok = f.index[id]
+	}
+	if !ok {
+		return d, nil
+	}
+	seqs := []uint64{e.first, e.end, e.end + 1} // an overdraft follows its settle
+	if e.end == 0 || e.end == e.first {
+		seqs = seqs[:1]
+	}
+	for i, seq := range seqs {
+		if seq > w.led.seq {
+			break
+		}
+		r, err := w.recordAt(seq)
+		if err != nil {
+			return Detail{}, err
+		}
+		if i == 2 && (r.Kind != KindOverdraft || r.RequestID != id) {
+			break
+		}
+		d.Records = append(d.Records, *r)
+		if r.Row != nil {
+			d.Row = *r.Row
+		}
+	}
+	return d, nil
 }
 
 // detail collects the records of a request: hold, end and overdraft as the index
