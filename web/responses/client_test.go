@@ -241,6 +241,7 @@ func TestDecodeStreamErrors(t *testing.T) {
 		"quota":     {script(`{"type":"error","code":"insufficient_quota","message":"x"}`), infer.CodeQuota, infer.FailQuota},
 		"no end":    {script(created, addMsg, hello), infer.CodeUpstream, infer.FailLost},
 		"nothing":   {nil, infer.CodeUpstream, infer.FailLost},
+		"nameless":  {script(created, `{"error":{"message":"boom","type":"server_error"}}`), infer.CodeUpstream, infer.FailServer},
 		"no JSON":   {script(created, `{"type":`), infer.CodeUpstream, infer.FailMalformed},
 		"an array":  {script(`[1]`), infer.CodeUpstream, infer.FailMalformed},
 		"no name":   {script(created, `{"type":"response.output_item.added","output_index":0,"item":{"type":"function_call","call_id":"c"}}`), infer.CodeUpstream, infer.FailMalformed},
@@ -326,7 +327,8 @@ func TestDecodeAnswer(t *testing.T) {
 	}
 	for body, class := range map[string]infer.FailureClass{
 		`{"status":"failed","error":{"code":"server_error","message":"x"}}`: infer.FailServer,
-		`{"status":"in_progress"}`: infer.FailMalformed, `{"status":`: infer.FailMalformed, `<html>`: infer.FailMalformed, ``: infer.FailMalformed,
+		`{"error":{"message":"boom at edge-17","type":"server_error"}}`:     infer.FailServer, `{"id":"x"}`: infer.FailMalformed,
+		`{"status":"in_progress","output":[]}`: infer.FailMalformed, `{"status":`: infer.FailMalformed, `<html>`: infer.FailMalformed, ``: infer.FailMalformed,
 	} {
 		_, err := Client{}.DecodeAnswer(r, &wire.Outgoing{}, []byte(body))
 		if e := infer.AsError(err); err == nil || e.Upstream == nil || e.Upstream.Class != class {

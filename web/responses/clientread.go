@@ -136,7 +136,8 @@ type readObject struct {
 	told           told
 	items          [][]byte
 	usage          infer.Usage
-	input, output  int // -1: not stated
+	input, output  int  // -1: not stated
+	listed         bool // it has a list of output items
 }
 
 func readResponse(raw []byte) (o readObject, ok bool) {
@@ -155,6 +156,8 @@ func readResponse(raw []byte) (o readObject, ok bool) {
 		case "error":
 			o.told = readTold(&c)
 		case "output":
+			k, _ := c.Kind()
+			o.listed = k == jsonread.Array
 			for ok := c.Array(); ok && c.More(); {
 				if it := c.Raw(); len(o.items) < maxOutput {
 					o.items = append(o.items, it)

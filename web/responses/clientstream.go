@@ -163,6 +163,9 @@ func smallInt(c *jsonread.Cursor) int {
 // take makes events of one event of the provider. Events that nobody here knows
 // belong to tools that the provider runs, or have not been invented yet.
 func (d *answerDecoder) take(dst []infer.Event, f *frame) ([]infer.Event, error) {
+	if f.kind == "" && f.told != (told{}) { // an error without a name, as gateways write it
+		return dst, f.told.inBand()
+	}
 	switch f.kind {
 	case "error":
 		return dst, f.told.inBand()
@@ -372,11 +375,12 @@ func (d *answerDecoder) answer(body []byte) ([]infer.Event, error) {
 	if !ok {
 		return nil, wire.Malformed(errors.New("an answer that is no response"))
 	}
-	switch o.status {
-	case statusFailed, statusCancelled:
+	switch {
+	case o.status == statusFailed || o.status == statusCancelled || o.status == "" && o.told != (told{}):
 		return nil, o.told.inBand()
-	case statusCompleted, statusIncomplete, "":
-	default:
+	case !o.listed:
+		return nil, wire.Malformed(errors.New("an answer without output"))
+	case o.status != statusCompleted && o.status != statusIncomplete && o.status != "":
 		return nil, wire.Malformed(errors.New("an answer that has not come to its end"))
 	}
 	dst := d.start(nil, body)

@@ -187,6 +187,16 @@ func TestStreamCalls(t *testing.T) {
 	`)
 }
 
+// Two calls never share an id, whatever the provider says.
+func TestStreamCallIDs(t *testing.T) {
+	s, _ := encode(t, plainBody, nil, start(), call(0, "same", "f", "{}"), call(1, "same", "f", "{}"), call(2, "", "f", "{}"), finish(infer.FinishToolCalls), counted)
+	for _, id := range []string{"same", "call_h0123456789abcdef0123456789abcdef_1", "call_h0123456789abcdef0123456789abcdef_2"} {
+		if n := bytes.Count(s.Body(), []byte(`"call_id":"`+id+`"`)); n != 1 {
+			t.Errorf("%s is there %d times", id, n)
+		}
+	}
+}
+
 func TestStreamCustom(t *testing.T) {
 	_, out := encode(t, `{"model":"m","input":"a","tools":[{"type":"custom","name":"p"}]}`, nil,
 		start(), call(0, "c0", "p", `{"input":"*** `), call(0, "", "", `Begin\n"}`), finish(infer.FinishToolCalls), counted)

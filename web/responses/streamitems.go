@@ -3,6 +3,7 @@ package responses
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"hearth/engine/infer"
 	"hearth/web/jsonwrite"
@@ -176,8 +177,9 @@ func (s *Stream) call(dst []byte, d *infer.ToolDelta) ([]byte, error) {
 		var it *output
 		dst, it = s.add(dst, kind)
 		it.callID, it.name = d.ID, d.Name
-		if it.callID == "" {
-			it.callID = "call" + s.id[len("resp"):] + "_" + strconv.Itoa(d.Index)
+		if it.callID == "" || s.taken(it.callID) {
+			// Providers leave ids out, or give two calls one; results are told apart by it.
+			it.callID = "call_" + strings.TrimPrefix(s.id, "resp_") + "_" + strconv.Itoa(d.Index)
 		}
 		s.calls = append(s.calls, it)
 		dst = s.added(dst, it)
@@ -188,6 +190,16 @@ func (s *Stream) call(dst []byte, d *infer.ToolDelta) ([]byte, error) {
 		return dst, nil
 	}
 	return s.callDelta(dst, "response.function_call_arguments.delta", it, d.Arguments), nil
+}
+
+// taken tells whether an earlier call of the answer has that id.
+func (s *Stream) taken(id string) bool {
+	for _, it := range s.calls {
+		if it.callID == id {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *Stream) callDelta(dst []byte, name string, it *output, text string) []byte {
