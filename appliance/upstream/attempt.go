@@ -43,6 +43,7 @@ type attempt struct {
 	shared bool        // HTTP/2: other requests write on it too
 	headed atomic.Bool // HTTP/2: the head of the request has been written
 
+	head      http.Header // of the request, credential included
 	status    int
 	requestID string
 }
@@ -157,6 +158,7 @@ func (a *attempt) roundTrip(method string, to *url.URL, head http.Header, body [
 			return nil, err
 		}
 	}
+	a.head = req.Header
 	if a.u.plain != nil && len(body) <= maxPlain {
 		resp, err := a.plainly(method, to, head, body)
 		return a.headCame(resp, err)
@@ -180,7 +182,7 @@ func (a *attempt) headCame(resp *http.Response, err error) (*http.Response, erro
 	if err != nil {
 		return nil, err
 	}
-	a.status, a.requestID = resp.StatusCode, requestID(resp.Header)
+	a.status, a.requestID = resp.StatusCode, a.discreet(requestID(resp.Header))
 	a.limit(a.u.idle(), &errSilent)
 	return resp, nil
 }

@@ -31,6 +31,7 @@ func (a *attempt) fill(e *infer.Error) *infer.Error {
 	if e.Upstream.RequestID == "" {
 		e.Upstream.RequestID = a.requestID
 	}
+	a.scrub(e)
 	return e
 }
 
