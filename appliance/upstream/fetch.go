@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -33,7 +34,8 @@ type FetchLimits struct {
 	// Types that are taken, default PNG, JPEG, GIF and WebP. What comes must
 	// also look like what it says it is.
 	Types []string
-	// Ports that are asked, default 80 and 443.
+	// Ports that are asked at public addresses, default 80 and 443; in the
+	// networks of Allow every port is.
 	Ports []string
 	// Resolve finds the addresses of a name; nil: the system's resolver.
 	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
@@ -133,18 +135,18 @@ func (f *fetcher) check(address string) (*url.URL, error) {
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	}
-	if !slices.Contains(f.limits.Ports, port) {
-		return nil, unfetched("its URL names a port that is not asked", nil)
-	}
 	host := u.Hostname()
 	if a, err := netip.ParseAddr(host); err == nil {
-		if err := f.judge(a); err != nil {
+		if err := f.judge(a, port); err != nil {
 			return nil, err
 		}
 		return u, nil
 	}
 	if !hostname(host, len(f.limits.Allow) > 0) {
 		return nil, unfetched("its host is not a name on the public network", nil)
+	}
+	if len(f.limits.Allow) == 0 && !slices.Contains(f.limits.Ports, port) {
+		return nil, errPort // no address of that name could be asked there
 	}
 	return u, nil
 }
@@ -177,9 +179,17 @@ func hostname(s string, private bool) bool {
 	return last[0] >= 'a' && last[0] <= 'z'
 }
 
-func (f *fetcher) judge(a netip.Addr) error {
+var errPort = unfetched("its URL names a port that is not asked", nil)
+
+func (f *fetcher) judge(a netip.Addr, port string) error {
+	if in(a.Unmap().WithZone(""), f.limits.Allow) {
+		return nil
+	}
 	if err := public(a, f.limits.Allow); err != nil {
 		return unfetched("its address is not on the public network", err)
+	}
+	if !slices.Contains(f.limits.Ports, port) {
+		return errPort
 	}
 	return nil
 }
@@ -201,7 +211,7 @@ func (f *fetcher) dial(ctx context.Context, network, address string) (net.Conn, 
 	}
 	for _, a := range addrs {
 		// One closed address among open ones is how such a name is built.
-		if err := f.judge(a); err != nil {
+		if err := f.judge(a, port); err != nil {
 			return nil, err
 		}
 	}
@@ -221,7 +231,7 @@ func (f *fetcher) control(_, address string, _ syscall.RawConn) error {
 	if err != nil {
 		return err
 	}
-	return f.judge(ap.Addr())
+	return f.judge(ap.Addr(), strconv.Itoa(int(ap.Port())))
 }
 
 // get makes one request. It gives the image, or where it is redirected to.
