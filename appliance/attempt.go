@@ -86,6 +86,9 @@ func (c *call) generate(t *target, yield func(infer.Event, error) bool) error {
 	var waiting []infer.Event
 	wait := !t.local() || len(c.targets) > 1
 	served := infer.Served{Name: c.path.Name, Fingerprint: c.grant.Contract}
+	if !t.local() && len(c.held.Row.Budgets) > 0 {
+		t.asked = policy.Bound(t.asked, t.candidate.MaxOutputTokens, t.provider())
+	}
 	c.filter = c.path.Rules.After(t.asked)
 	events := c.stream.normalize(t.backend.Generate(c.ctx, t.request(t.asked)), served)
 	for ev, err := range c.filter.Filter(events) {
@@ -101,13 +104,17 @@ func (c *call) generate(t *target, yield func(infer.Event, error) bool) error {
 		if ev.Kind == infer.EventUsage {
 			c.finish() // the row is in the ledger before the caller sees the end
 		}
-		for _, w := range append(waiting, ev) {
-			c.passed = true
+		for _, w := range waiting {
+			c.passed, w.More = true, true
 			if !yield(w, nil) {
 				return nil
 			}
 		}
 		waiting = waiting[:0]
+		c.passed = true
+		if !yield(ev, nil) {
+			return nil
+		}
 	}
 	return nil
 }
