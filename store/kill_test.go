@@ -66,6 +66,15 @@ func killedWorker(path string) error {
 					continue
 				}
 				say("held %s %d", id, amount)
+				if i%10 == 0 {
+					o := Once{ID: OnceID("k", id), RequestID: id, Expires: time.Now().Add(time.Hour)}
+					if _, err := s.ClaimOnce(context.Background(), o, "", 0); err == nil {
+						say("claimed %s", id)
+					}
+					if s.KeepOnce(o.ID, id, someAnswer, 0) == nil {
+						say("kept %s", id)
+					}
+				}
 				switch rand.IntN(4) {
 				case 0:
 					if _, err := s.Release(id, Result{Outcome: OutcomeError}); err == nil {
@@ -99,12 +108,15 @@ func TestKill(t *testing.T) {
 		}
 		acked := map[string]int64{} // ended request -> charge
 		held := map[string]int64{}  // held, end not acknowledged
+		claims := map[string]bool{} // claimed -> kept
 		life := ""
 		for _, line := range killOnce(t, path) {
 			f := strings.Fields(line)
 			switch {
 			case len(f) == 2 && f[0] == "up":
 				life = f[1]
+			case len(f) == 2 && (f[0] == "claimed" || f[0] == "kept"):
+				claims[f[1]] = f[0] == "kept"
 			case len(f) == 3 && f[0] == "held":
 				held[f[1]], _ = strconv.ParseInt(f[2], 10, 64)
 			case len(f) == 3 && f[0] == "ended":
@@ -121,6 +133,7 @@ func TestKill(t *testing.T) {
 			t.Errorf("round %d: %d holds are open after opening", round, rep.OpenHolds)
 		}
 		verifyAcked(t, s, acked, held)
+		verifyClaims(t, s, claims)
 		b, err := s.Balance("life", life)
 		if err != nil || b.SpentNano > killCap || b.HeldNano != 0 {
 			t.Errorf("round %d: balance %+v, %v", round, b, err)
@@ -137,6 +150,18 @@ func TestKill(t *testing.T) {
 		}
 	}
 	t.Logf("%d kills: %d acknowledged ends, none lost or changed", *kills, total)
+}
+
+// verifyClaims finds each claim that was acknowledged, with its answer if that
+// was.
+func verifyClaims(t *testing.T, s *Store, claims map[string]bool) {
+	for id, kept := range claims {
+		o := Once{ID: OnceID("k", id), RequestID: "repeat", Expires: time.Now().Add(time.Hour)}
+		first, err := s.ClaimOnce(context.Background(), o, "", 0)
+		if err != nil || first == nil || first.RequestID != id || kept && (first.State != OnceKept || string(first.Answer.Body) != string(someAnswer.Body)) {
+			t.Errorf("claim of %s, kept %t: %+v, %v", id, kept, first, err)
+		}
+	}
 }
 
 // verifyAcked looks up every request that was acknowledged.
