@@ -5,6 +5,7 @@ import (
 
 	"hearth/engine/infer"
 	"hearth/web/jsonwrite"
+	"hearth/web/wire"
 )
 
 // conversation arranges the messages of another dialect by the API's rules:
@@ -135,7 +136,7 @@ func (c *conversation) assistantMessage(m *infer.Message) error {
 			switch {
 			case th.Redacted != "" && th.ID == "":
 				blocks = appendBlock(blocks, appendRedacted(nil, th.Redacted))
-			case th.Signature != "" && th.ID == "":
+			case th.Signature != "" && th.ID == "" && !wire.Marked(th.Signature):
 				blocks = appendBlock(blocks, appendThinking(nil, th.Text, th.Signature))
 			}
 		}

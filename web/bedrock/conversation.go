@@ -10,6 +10,7 @@ import (
 	"hearth/engine/infer"
 	"hearth/web/jsonread"
 	"hearth/web/jsonwrite"
+	"hearth/web/wire"
 )
 
 // conversation arranges the messages of another dialect by Converse's rules:
@@ -180,7 +181,7 @@ func (c *conversation) assistant(m *infer.Message, i int) error {
 		case th.Redacted != "":
 			b := jsonwrite.String([]byte(`{"reasoningContent":{"redactedContent":`), th.Redacted)
 			blocks = block(blocks, append(b, "}}"...))
-		case th.Signature != "":
+		case th.Signature != "" && !wire.Marked(th.Signature):
 			b := jsonwrite.String([]byte(`{"reasoningContent":{"reasoningText":{"text":`), th.Text)
 			b = jsonwrite.String(append(b, `,"signature":`...), th.Signature)
 			blocks = block(blocks, append(b, "}}}"...))

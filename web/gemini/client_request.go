@@ -35,11 +35,15 @@ func (e *encoder) request() ([]byte, error) {
 func (e *encoder) raw(s string)    { e.dst = append(e.dst, s...) }
 func (e *encoder) string(s string) { e.dst = jsonwrite.String(e.dst, s) }
 
-// lead is how many messages at the front make up the instruction.
+// lead is how many messages at the front make up the instruction. Where there
+// are no others the last of them is the turn that is answered.
 func (e *encoder) lead() int {
 	n := 0
 	for n < len(e.r.Messages) && isSystem(e.r.Messages[n].Role) {
 		n++
+	}
+	if n > 0 && n == len(e.r.Messages) {
+		n--
 	}
 	return n
 }
@@ -106,7 +110,7 @@ func (e *encoder) contents() error {
 		i++
 	}
 	if first {
-		return infer.Invalid("messages", "cannot ask Gemini without a turn beside the instruction")
+		return infer.Invalid("messages", "cannot ask Gemini without a turn: got no messages")
 	}
 	return nil
 }

@@ -30,12 +30,14 @@ func (d *decoder) config(key string, v jsonread.Value) error {
 	case "responseModalities":
 		return d.modalities(v)
 	case "mediaResolution":
-		return d.unlessUnspecified(v, infer.FeatureImageDetail)
+		detail, err := d.resolution(v)
+		d.detail = detail
+		return err
 	case "speechConfig", "imageConfig":
 		d.use(infer.FeatureModalities, v)
 		return nil
 	case "audioTimestamp":
-		return d.flag(v, infer.FeatureAudio)
+		return d.flag(v, infer.FeatureUnknown)
 	case "enableAffectiveDialog", "enableEnhancedCivicAnswers":
 		return d.flag(v, infer.FeatureBeta)
 	}
@@ -90,6 +92,7 @@ func (d *decoder) sampling(key string, v jsonread.Value) (known bool, err error)
 		n, err := integer(v, 0, maxLogprobs)
 		s.TopLogprobs = int(n)
 		if n > 0 {
+			d.ranked = &v
 			d.use(infer.FeatureLogprobs, v)
 		}
 		return true, err
@@ -183,15 +186,6 @@ func (d *decoder) modalities(v jsonread.Value) error {
 	})
 	if other {
 		d.use(infer.FeatureModalities, v)
-	}
-	return err
-}
-
-// unlessUnspecified notes an enumeration's value other than its zero.
-func (d *decoder) unlessUnspecified(v jsonread.Value, f infer.Feature) error {
-	s, err := word(v)
-	if err == nil && s != "" && !strings.HasSuffix(s, "UNSPECIFIED") {
-		d.use(f, v)
 	}
 	return err
 }

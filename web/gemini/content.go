@@ -8,6 +8,7 @@ import (
 
 	"hearth/engine/infer"
 	"hearth/web/jsonread"
+	"hearth/web/wire"
 )
 
 // foreign marks a signature of another provider on its way through a caller that
@@ -17,7 +18,7 @@ import (
 const (
 	foreign = "hearth:"
 	sealed  = "hearth-sealed:" // a redacted block
-	native  = "gemini:"
+	native  = wire.SealGemini
 )
 
 // content reads one turn. Results of functions become turns of their own, since
@@ -107,6 +108,7 @@ type part struct {
 	thought   bool
 	signature string
 	sigAt     jsonread.Value
+	detail    *jsonread.Value // mediaResolution
 }
 
 // part reads one part.
@@ -129,14 +131,11 @@ func (t *turn) part(v jsonread.Value) error {
 		case "thoughtSignature":
 			p.sigAt = m
 			return str(&p.signature, m, maxText)
-		case "videoMetadata":
-			t.d.use(infer.FeatureVideo, m)
-			return nil
 		case "mediaResolution":
-			t.d.use(infer.FeatureImageDetail, m)
+			p.detail = &m
 			return nil
 		case "partMetadata":
-			t.d.use(infer.FeatureMetadata, m)
+			t.d.use(infer.FeatureBeta, m)
 			return nil
 		}
 		return t.d.unknown(m)
@@ -167,6 +166,11 @@ func (t *turn) data(v jsonread.Value, p *part) error {
 		part, err := t.d.media(p.v)
 		if err != nil {
 			return err
+		}
+		if p.detail != nil {
+			if part.Detail, err = t.d.resolution(*p.detail); err != nil {
+				return err
+			}
 		}
 		t.m.Content = append(t.m.Content, part)
 	case "functionCall":
@@ -402,8 +406,8 @@ func (d *decoder) media(v jsonread.Value) (infer.Part, error) {
 	kind, _, _ := strings.Cut(p.MIME, "/")
 	switch {
 	case stored(p.URL):
-		p.Type = "file" // only Google can open it
-		d.use(infer.FeatureFile, v)
+		p.Type = "file"
+		d.use(infer.FeatureUnknown, v) // nobody else can open it
 	case kind == "image" && p.URL != "":
 		p.Type = "image"
 		d.use(infer.FeatureImageURL, v)
@@ -421,6 +425,33 @@ func (d *decoder) media(v jsonread.Value) (infer.Part, error) {
 		d.use(infer.FeatureFile, v)
 	}
 	return p, nil
+}
+
+// resolution reads a media resolution: a word, or an object with one, as image
+// detail is told elsewhere.
+func (d *decoder) resolution(v jsonread.Value) (detail string, err error) {
+	w := v
+	if v.Kind() == jsonread.Object {
+		level, ok := v.Get("level")
+		if !ok {
+			return "", d.unknown(v)
+		}
+		w = level
+	}
+	s, err := word(w)
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case strings.HasSuffix(s, "_LOW"):
+		detail = "low"
+	case strings.HasSuffix(s, "_HIGH"): // ULTRA_HIGH too
+		detail = "high"
+	case strings.HasSuffix(s, "UNSPECIFIED"):
+		return "", nil
+	}
+	d.use(infer.FeatureImageDetail, v)
+	return detail, nil
 }
 
 // stored tells whether a URI names a file kept at Google, which nobody else can

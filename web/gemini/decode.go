@@ -179,6 +179,23 @@ func (d *decoder) finish() error {
 			d.r.ContinueFinalMessage, d.r.AddGenerationPrompt = true, false
 		}
 	}
+	if d.ranked != nil && !d.r.Sampling.Logprobs {
+		return d.ranked.Errorf("cannot use logprobs without responseLogprobs: true")
+	}
+	if d.detail != "" {
+		d.finishDetail()
+	}
 	d.finishTools()
 	return d.finishFormat()
+}
+
+// finishDetail gives every image the detail that the request has for all.
+func (d *decoder) finishDetail() {
+	for i := range d.r.Messages {
+		for k := range d.r.Messages[i].Content {
+			if p := &d.r.Messages[i].Content[k]; p.Type == "image" && p.Detail == "" {
+				p.Detail = d.detail
+			}
+		}
+	}
 }

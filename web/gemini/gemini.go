@@ -165,7 +165,9 @@ func word(v jsonread.Value) (string, error) {
 // the end.
 type decoder struct {
 	r      *infer.Request
-	hide   bool // thoughts are not wanted in the answer
+	hide   bool            // thoughts are not wanted in the answer
+	detail string          // of every image that has none of its own
+	ranked *jsonread.Value // logprobs
 	open   []openCall
 	calls  int
 	hosted []string // paths of hosted tools

@@ -23,7 +23,7 @@ var classes = map[infer.Feature]infer.Class{
 	infer.FeatureThoughtSummary:   infer.Transformed, // thoughts of its turn
 	infer.FeatureThoughtSignature: infer.Dropped,
 	infer.FeatureCacheBreakpoint:  infer.Dropped,
-	infer.FeaturePrefill:          infer.Carried,
+	infer.FeaturePrefill:          infer.Transformed, // a last turn of the assistant is always continued
 
 	infer.FeatureTools:              infer.Carried,
 	infer.FeatureToolStrict:         infer.Dropped,

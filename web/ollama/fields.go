@@ -101,12 +101,12 @@ func optionFields() []wire.Field {
 	}
 	rows = append(rows, o("penalize_newline", infer.FeatureSampler, `true`))
 	for _, name := range []string{"num_ctx", "num_batch", "num_gpu", "main_gpu", "num_thread", "draft_num_predict"} {
-		f := o(name, infer.FeatureKeepAlive, `1`)
+		f := o(name, infer.FeatureBeta, `1`)
 		f.Note = "how the model is loaded"
 		rows = append(rows, f)
 	}
 	for _, name := range []string{"numa", "low_vram", "f16_kv", "logits_all", "vocab_only", "use_mmap", "use_mlock", "embedding_only"} {
-		f := o(name, infer.FeatureKeepAlive, `true`)
+		f := o(name, infer.FeatureBeta, `true`)
 		f.Note = "how the model is loaded"
 		rows = append(rows, f)
 	}

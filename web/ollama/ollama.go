@@ -191,7 +191,7 @@ func (d *decoder) option(key string, v jsonread.Value) error {
 		return d.stops(v)
 	case "num_ctx", "num_batch", "num_gpu", "main_gpu", "num_thread", "numa", "low_vram", "f16_kv", "logits_all", "vocab_only", "use_mmap", "use_mlock",
 		"embedding_only", "draft_num_predict":
-		d.use(infer.FeatureKeepAlive, v)
+		d.use(infer.FeatureBeta, v)
 		return nil
 	case "num_keep", "tfs_z", "typical_p", "repeat_last_n", "mirostat", "mirostat_tau", "mirostat_eta", "penalize_newline":
 		d.use(infer.FeatureSampler, v)

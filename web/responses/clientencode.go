@@ -11,7 +11,7 @@ import (
 
 // sealProvider marks what a provider of this dialect has encrypted, on its way
 // through other dialects.
-const sealProvider = "responses.1."
+const sealProvider = wire.SealResponses
 
 // requestWriter writes the body of a request from its typed fields.
 type requestWriter struct {
