@@ -2,11 +2,8 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
-
-	bolt "go.etcd.io/bbolt"
 
 	"hearth/engine/infer"
 )
