@@ -148,8 +148,9 @@ func (s *calls) of(p callPiece, at, n int) *callState {
 		}
 	case p.id != "":
 		for i := range s.list {
-			if s.list[i].id == p.id {
-				return &s.list[i]
+			// An id that is given twice does not make one call of two.
+			if c := &s.list[i]; c.id == p.id && (p.name == "" || p.name == c.name && !c.text.whole) {
+				return c
 			}
 		}
 		// One that has a name opens a call; without one it goes on with the last.
