@@ -62,7 +62,7 @@ type tested struct {
 // adapters are all kinds of upstream, with the dialects that each may prefer.
 var adapters = []tested{
 	{"openai", policy.UpstreamConfig{Kind: "openai"}, "gpt-x"},
-	{"openai, responses", policy.UpstreamConfig{Kind: "openai", Dialect: "responses"}, "gpt-x"},
+	{"openai, responses", policy.UpstreamConfig{Kind: "openai", Dialect: "openai-responses"}, "gpt-x"},
 	{"anthropic", policy.UpstreamConfig{Kind: "anthropic"}, "claude-x"},
 	{"gemini", policy.UpstreamConfig{Kind: "gemini"}, "gemini-x"},
 	{"vertex", policy.UpstreamConfig{Kind: "vertex", Project: "p1", Region: "europe-west4"}, "gemini-x"},
