@@ -146,7 +146,7 @@ func (f *fetcher) check(address string) (*url.URL, error) {
 		return nil, unfetched("its host is not a name on the public network", nil)
 	}
 	if len(f.limits.Allow) == 0 && !slices.Contains(f.limits.Ports, port) {
-		return nil, errPort // no address of that name could be asked there
+		return nil, portError() // no address of that name could be asked there
 	}
 	return u, nil
 }
@@ -179,7 +179,8 @@ func hostname(s string, private bool) bool {
 	return last[0] >= 'a' && last[0] <= 'z'
 }
 
-var errPort = unfetched("its URL names a port that is not asked", nil)
+// portError is the error for a port that is not asked.
+func portError() *infer.Error { return unfetched("its URL names a port that is not asked", nil) }
 
 func (f *fetcher) judge(a netip.Addr, port string) error {
 	if in(a.Unmap().WithZone(""), f.limits.Allow) {
@@ -189,7 +190,7 @@ func (f *fetcher) judge(a netip.Addr, port string) error {
 		return unfetched("its address is not on the public network", err)
 	}
 	if !slices.Contains(f.limits.Ports, port) {
-		return errPort
+		return portError()
 	}
 	return nil
 }
