@@ -22,7 +22,7 @@ var classes = map[infer.Feature]infer.Class{
 	infer.FeatureThought:          infer.Dropped, // models take reasoning back with its signature only
 	infer.FeatureThoughtSealed:    infer.Dropped,
 	infer.FeatureThoughtSummary:   infer.Dropped,
-	infer.FeatureThoughtSignature: infer.Carried, // as it came; the model that did not make it refuses it aloud
+	infer.FeatureThoughtSignature: infer.Emulated, // as it came, unless it is marked as another maker's
 	infer.FeatureCacheBreakpoint:  infer.Carried,
 	infer.FeaturePrefill:          infer.Carried,
 

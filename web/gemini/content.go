@@ -405,9 +405,13 @@ func (d *decoder) media(v jsonread.Value) (infer.Part, error) {
 	}
 	kind, _, _ := strings.Cut(p.MIME, "/")
 	switch {
-	case stored(p.URL):
-		p.Type = "file"
-		d.use(infer.FeatureUnknown, v) // nobody else can open it
+	case p.URL != "" && (stored(p.URL) || kind != "image"):
+		// What is kept at Google nobody else can open, and only pictures are taken
+		// by their address everywhere.
+		if p.Type = "file"; kind == "audio" || kind == "video" {
+			p.Type = kind
+		}
+		d.use(infer.FeatureUnknown, v)
 	case kind == "image" && p.URL != "":
 		p.Type = "image"
 		d.use(infer.FeatureImageURL, v)

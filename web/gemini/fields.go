@@ -69,7 +69,7 @@ func partFields() []wire.Field {
 		row(at+"inlineData", infer.FeatureVideo, `{"mimeType":"video/mp4","data":"AAAA"}`, inPart, `{"inlineData":{"mimeType":"video/mp4","data":"AAAA"}}`, "of type video/*"),
 		row(at+"inlineData", infer.FeatureFile, `{"mimeType":"application/pdf","data":"JVBERg=="}`, inPart, `{"inlineData":{"mimeType":"application/pdf","data":"JVBERg=="}}`, "of another type"),
 		row(at+"fileData", infer.FeatureImageURL, `{"mimeType":"image/png","fileUri":"https://example.org/a.png"}`, inPart, `{"fileData":{"mimeType":"image/png","fileUri":"https://example.org/a.png"}}`, "of type image/*, anywhere"),
-		row(at+"fileData", infer.FeatureFile, `{"mimeType":"application/pdf","fileUri":"https://example.org/a.pdf"}`, inPart, `{"fileData":{"mimeType":"application/pdf","fileUri":"https://example.org/a.pdf"}}`, "of another type, anywhere"),
+		row(at+"fileData", infer.FeatureUnknown, `{"mimeType":"application/pdf","fileUri":"https://example.org/a.pdf"}`, inPart, `{"fileData":{"mimeType":"application/pdf","fileUri":"https://example.org/a.pdf"}}`, "of another type, anywhere"),
 		row(at+"fileData", infer.FeatureUnknown, `{"mimeType":"image/png","fileUri":"gs://b/a.png"}`, inPart, `{"fileData":{"mimeType":"image/png","fileUri":"gs://b/a.png"}}`, "kept at Google, of any type"),
 		row(at+"videoMetadata", infer.FeatureUnknown, `{"fps":1}`, inPart, `{"text":"b","videoMetadata":{"fps":1}}`, ""),
 		row(at+"mediaResolution", infer.FeatureImageDetail, `{"level":"MEDIA_RESOLUTION_HIGH"}`, inPart, `{"inlineData":{"mimeType":"image/png","data":`+onePixel+`},"mediaResolution":{"level":"MEDIA_RESOLUTION_HIGH"}}`, ""),
