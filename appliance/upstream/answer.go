@@ -119,8 +119,10 @@ type frameError struct{ what string }
 func (e *frameError) Error() string { return "cannot read the stream: " + e.what }
 
 // frames reads one event after the other. data is valid until the next call.
+// ready says that there will be no wait for the next one.
 type frames interface {
 	next() (name string, data []byte, err error)
+	ready() bool
 }
 
 func (a *answer) frames() frames {
@@ -143,6 +145,8 @@ func (s sseFrames) next() (string, []byte, error) {
 	ev, err := s.r.Next()
 	return ev.Name, ev.Data, err
 }
+
+func (s sseFrames) ready() bool { return s.r.Ready() }
 
 // lines reads JSON values, one a line; empty lines are skipped.
 type lines struct {
@@ -171,4 +175,9 @@ func (l *lines) next() (string, []byte, error) {
 			return "", line, nil
 		}
 	}
+}
+
+func (l *lines) ready() bool {
+	rest, _ := l.r.Peek(l.r.Buffered())
+	return bytes.IndexByte(rest, '\n') > 0
 }

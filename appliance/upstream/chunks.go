@@ -50,6 +50,8 @@ func (s *chunks) next() (string, []byte, error) {
 	}
 }
 
+func (s *chunks) ready() bool { return s.in.ready() }
+
 // text is a string member of an object, or empty.
 func text(data []byte, name string) (found string) {
 	var c jsonread.Cursor

@@ -66,6 +66,15 @@ func (s *eventStream) next() (string, []byte, error) {
 	return name, b[headers : rest-esTrailer], err
 }
 
+func (s *eventStream) ready() bool {
+	n := s.r.Buffered()
+	if n < esPrelude {
+		return false
+	}
+	head, _ := s.r.Peek(4)
+	return uint64(n) >= uint64(binary.BigEndian.Uint32(head))
+}
+
 // esName reads the headers: what the message is called.
 func esName(b []byte) (string, error) {
 	bad := &frameError{"the headers of a message cannot be read"}

@@ -63,7 +63,7 @@ func (x *exchange) whole(ans *answer, size int64) error {
 	if err != nil {
 		return x.told(err)
 	}
-	if go_, err := x.pass(events, out.Native); err != nil || !go_ {
+	if go_, err := x.pass(events, out.Native, false); err != nil || !go_ {
 		return err
 	}
 	if !x.usage {
@@ -72,10 +72,12 @@ func (x *exchange) whole(ans *answer, size int64) error {
 	return nil
 }
 
-// pass hands events on and says whether to go on.
-func (x *exchange) pass(events []infer.Event, native bool) (bool, error) {
+// pass hands events on and says whether to go on. more says that another frame
+// has come already.
+func (x *exchange) pass(events []infer.Event, native, more bool) (bool, error) {
 	for i := range events {
 		ev := &events[i]
+		ev.More = more || i < len(events)-1
 		switch ev.Kind {
 		case infer.EventStart:
 			served := infer.Served{Name: x.model}
@@ -115,7 +117,7 @@ func (x *exchange) stream(ans *answer, body io.ReadCloser) error {
 			if err != nil {
 				return x.told(err)
 			}
-			if go_, err := x.pass(events, out.Native); err != nil || !go_ {
+			if go_, err := x.pass(events, out.Native, false); err != nil || !go_ {
 				return err
 			}
 			if !x.usage {
@@ -127,7 +129,7 @@ func (x *exchange) stream(ans *answer, body io.ReadCloser) error {
 		}
 		if events, err = dec.Frame(events[:0], name, data); err != nil {
 			// What came in the same frame before the error is passed on.
-			if go_, err := x.pass(events, out.Native); err != nil || !go_ {
+			if go_, err := x.pass(events, out.Native, false); err != nil || !go_ {
 				return err
 			}
 			return x.told(err)
@@ -135,7 +137,7 @@ func (x *exchange) stream(ans *answer, body io.ReadCloser) error {
 		if n := len(events); n > 0 && events[n-1].Kind == infer.EventUsage {
 			x.tail(body)
 		}
-		if go_, err := x.pass(events, out.Native); err != nil || !go_ || x.usage {
+		if go_, err := x.pass(events, out.Native, frames.ready()); err != nil || !go_ || x.usage {
 			return err
 		}
 	}

@@ -49,6 +49,9 @@ type Event struct {
 	// provider's bytes that this event was read from. Of several events out of
 	// one frame only the first carries it.
 	Frame *Frame
+	// More announces that another event follows without a wait: the two may be
+	// sent on together. It is a hint, and may be broken.
+	More bool
 }
 
 // ToolDelta is a piece of a tool call. The first delta of a call has ID and

@@ -75,6 +75,20 @@ func (r *Reader) Next() (Event, error) {
 	}
 }
 
+// Ready tells whether a whole event is among what has been read from the source
+// already, so that Next need not wait. It looks for a blank line.
+func (r *Reader) Ready() bool {
+	rest := r.buf[r.start:]
+	if r.skip && len(rest) > 0 && rest[0] == '\n' {
+		rest = rest[1:]
+	}
+	return bytes.Contains(rest, blankLF) || bytes.Contains(rest, blankCRLF)
+}
+
+// How a blank line behind another line looks; with CR alone it is not found, and
+// need not be: nobody sends that today.
+var blankLF, blankCRLF = []byte("\n\n"), []byte("\n\r\n")
+
 func (r *Reader) field(line []byte) error {
 	key, value, _ := bytes.Cut(line, []byte{':'})
 	value = bytes.TrimPrefix(value, []byte{' '})
