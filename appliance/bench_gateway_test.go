@@ -61,9 +61,8 @@ model = "up"
 max_output_tokens = 64
 `
 
-// script is a provider that answers every request with the same pieces, each in
-// a write of its own.
-func script(tb testing.TB, pieces ...string) string {
+// script is a provider that answers every request with the same bytes.
+func script(tb testing.TB, answer string) string {
 	tb.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -81,10 +80,8 @@ func script(tb testing.TB, pieces ...string) string {
 			if _, err := r.Discard(n); err != nil {
 				return
 			}
-			for _, p := range pieces {
-				if _, err := io.WriteString(c, p); err != nil {
-					return
-				}
+			if _, err := io.WriteString(c, answer); err != nil {
+				return
 			}
 		}
 	}
@@ -208,8 +205,8 @@ func (a *Appliance) talker(tb testing.TB, body string) *talker {
 }
 
 // benchRequests has 32 clients ask as often as the benchmark wants.
-func benchRequests(b *testing.B, body string, pieces ...string) {
-	a := benchGateway(b, script(b, pieces...))
+func benchRequests(b *testing.B, body, answer string) {
+	a := benchGateway(b, script(b, answer))
 	const clients = 32
 	var talkers [clients]*talker
 	for i := range talkers {
@@ -257,10 +254,11 @@ func BenchmarkGatewayWhole(b *testing.B) {
 }
 
 func BenchmarkGatewayStream64(b *testing.B) {
-	pieces := []string{"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"}
+	var s strings.Builder
+	s.WriteString("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
 	add := func(data string) {
 		data = "data: " + data + "\n\n"
-		pieces = append(pieces, fmt.Sprintf("%x\r\n%s\r\n", len(data), data))
+		fmt.Fprintf(&s, "%x\r\n%s\r\n", len(data), data)
 	}
 	const head = `{"id":"c","object":"chat.completion.chunk","created":1,"model":"up","choices":[`
 	for range 64 {
@@ -269,5 +267,5 @@ func BenchmarkGatewayStream64(b *testing.B) {
 	add(head + `{"index":0,"delta":{},"finish_reason":"stop"}]}`)
 	add(head + `],"usage":{"prompt_tokens":12,"completion_tokens":64,"total_tokens":76}}`)
 	add("[DONE]")
-	benchRequests(b, benchBody+`,"stream":true}`, append(pieces, "0\r\n\r\n")...)
+	benchRequests(b, benchBody+`,"stream":true}`, s.String()+"0\r\n\r\n")
 }

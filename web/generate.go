@@ -2,11 +2,7 @@ package web
 
 import (
 	"bytes"
-	"context"
-	"fmt"
-	"iter"
 	"net/http"
-	"runtime/debug"
 	"strconv"
 
 	"hearth/engine/infer"
@@ -165,56 +161,23 @@ func (x *exchange) whole(d wire.Dialect, r *infer.Request, o wire.Options) {
 		x.fail(err)
 		return
 	}
-	var buf bytes.Buffer
+	var body []byte
 	if a.Frame != nil {
-		buf.Write(a.Frame.Data)
+		body = a.Frame.Data
 		if w, ok := d.(wholeWatcher); ok {
-			w.watchWhole(o, a.Frame.Data)
+			w.watchWhole(o, body)
 		}
-	} else if err := d.EncodeResponse(&buf, r, o, a); err != nil {
-		x.fail(err)
-		return
+	} else {
+		var buf bytes.Buffer
+		if err := d.EncodeResponse(&buf, r, o, a); err != nil {
+			x.fail(err)
+			return
+		}
+		body = buf.Bytes()
 	}
 	x.answerHeaders(a.Model)
 	if a.Usage.Estimated {
 		x.w.Header().Set("X-Hearth-Usage", "estimated")
 	}
-	x.json(http.StatusOK, buf.Bytes())
-}
-
-// item is one step of a generation on its way to the writer.
-type item struct {
-	ev  infer.Event
-	err error
-}
-
-// pump runs the events of a call in a goroutine of its own, so that the writer
-// can also watch the clock. The channel is bounded: a reader that is slow holds
-// up its own generation, not memory. The goroutine ends when the call does,
-// when ctx ends, or after an error; the channel is closed then.
-func (x *exchange) pump(ctx context.Context, seq iter.Seq2[infer.Event, error]) <-chan item {
-	ch := make(chan item, x.s.lim.EventQueue)
-	go func() {
-		defer close(ch)
-		defer func() {
-			if v := recover(); v != nil {
-				x.s.log.Error("BUG: a call panicked", "request", x.id, "panic", fmt.Sprintf("%T", v), "stack", string(debug.Stack()))
-				select {
-				case ch <- item{err: fmt.Errorf("BUG: a call panicked")}:
-				case <-ctx.Done():
-				}
-			}
-		}()
-		for ev, err := range seq {
-			select {
-			case ch <- item{ev, err}:
-			case <-ctx.Done():
-				return
-			}
-			if err != nil {
-				return
-			}
-		}
-	}()
-	return ch
+	x.json(http.StatusOK, body)
 }

@@ -33,9 +33,6 @@ type Limits struct {
 	// Heartbeat is the longest silence of a stream: proxies cut after 30 to
 	// 60 s, and the ecosystem expects a sign every 15 s.
 	Heartbeat time.Duration
-	// EventQueue is how many events may wait for a slow reader before the
-	// generation behind them is slowed too.
-	EventQueue int
 	// Streams bounds the concurrent streams of an HTTP/2 connection.
 	Streams int
 	// Conns bounds open connections, ConnsPerAddress those of one peer. Peers
@@ -72,7 +69,6 @@ func DefaultLimits() Limits {
 		BodyStall:       15 * time.Second,
 		WriteTime:       30 * time.Second,
 		Heartbeat:       10 * time.Second,
-		EventQueue:      32,
 		Streams:         100,
 		Conns:           16_384,
 		ConnsPerAddress: 64,
@@ -98,7 +94,6 @@ func (l Limits) withDefaults() Limits {
 	fill(&l.BodyStall, min(d.BodyStall, l.BodyTime))
 	fill(&l.WriteTime, d.WriteTime)
 	fill(&l.Heartbeat, d.Heartbeat)
-	fill(&l.EventQueue, d.EventQueue)
 	fill(&l.Streams, d.Streams)
 	fill(&l.Conns, d.Conns)
 	fill(&l.ConnsPerAddress, min(d.ConnsPerAddress, l.Conns))
@@ -133,7 +128,6 @@ func (l Limits) check() error {
 	hold(l.BodyStall > 0 && l.BodyStall <= l.BodyTime, "body stall: got %s, wanted at most the body time, %s", l.BodyStall, l.BodyTime)
 	hold(l.Heartbeat > 0 && l.Heartbeat <= maxHeartbeat, "heartbeat: got %s, wanted at most %s", l.Heartbeat, maxHeartbeat)
 	hold(l.WriteTime > 0, "write time: got %s, wanted more than nothing", l.WriteTime)
-	hold(l.EventQueue > 0, "event queue: got %d, wanted 1 or more", l.EventQueue)
 	hold(l.Streams > 0 && l.Streams <= 1000, "streams: got %d, wanted 1 to 1000", l.Streams)
 	hold(l.ConnsPerAddress > 0 && l.ConnsPerAddress <= l.Conns, "connections of one address: got %d, wanted at most all, %d", l.ConnsPerAddress, l.Conns)
 	hold(l.LingerBytes >= l.BodyBytes, "linger bytes: got %d, wanted at least the body bytes, %d", l.LingerBytes, l.BodyBytes)

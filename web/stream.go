@@ -3,6 +3,8 @@ package web
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
+	"sync"
 	"time"
 
 	"hearth/engine/infer"
@@ -11,100 +13,152 @@ import (
 )
 
 // maxBatch is how many bytes of frames are collected, at most, while further
-// events wait already.
+// events follow at once.
 const maxBatch = 32 << 10
 
-// streaming is one streamed answer on its way out.
+// announced is how long a batch waits, at most, for the event that was announced
+// to follow at once.
+const announced = 2 * time.Millisecond
+
+// streaming is one streamed answer on its way out. The handler's goroutine takes
+// the events as they are made; a timer watches the clock beside it.
 type streaming struct {
 	x      *exchange
 	enc    wire.StreamEncoder
 	framed wire.Framed // nil: SSE
-	out    *sse.Writer
-	native bool    // frames are passed on as the provider sent them
-	watch  watcher // looks at them on their way; nil: nobody
-	done   bool    // the usage has been seen: the answer is complete
-	buf    []byte
+	native bool        // frames are passed on as the provider sent them
+	watch  watcher     // looks at them on their way; nil: nobody
+	cancel context.CancelFunc
+
+	mu    sync.Mutex // guards below, and all writing
+	out   *sse.Writer
+	buf   []byte
+	begun time.Time
+	timer *time.Timer
+	short bool // the timer stands for what was announced
+	done  bool // the usage has been seen: the answer is complete
+	over  bool
 }
 
 // streamed sends events as they come. The head is sent with the first event;
 // until then an error has a status of its own. Only where the first event lets
 // wait longer than a heartbeat does the stream begin without it, and errors are
-// told inside the stream from there on.
+// told inside the stream from there on. A reader that is slow holds up its own
+// generation, not memory.
 func (x *exchange) streamed(d wire.Dialect, r *infer.Request, o wire.Options) {
 	ctx, cancel := context.WithCancel(x.r.Context())
-	s := &streaming{x: x, enc: d.NewStream(r, o), out: sse.NewWriter(x.w, x.s.lim.WriteTime)}
+	defer cancel()
+	s := &streaming{x: x, enc: d.NewStream(r, o), out: sse.NewWriter(x.w, x.s.lim.WriteTime), cancel: cancel, begun: time.Now()}
 	s.watch, _ = s.enc.(watcher)
 	if s.framed, _ = s.enc.(wire.Framed); s.framed != nil {
 		s.out.SetContentType(s.framed.ContentType())
 	}
 	x.grant.Stream, x.stream = true, true
-	ch := x.pump(ctx, x.s.opt.Service.Call(ctx, x.grant, r))
-	// The grant is given back by finish, so the call must be over before.
-	defer func() {
-		cancel()
-		for range ch {
-		}
-	}()
-	beat := time.NewTimer(x.s.lim.Heartbeat)
-	defer beat.Stop()
-	for {
-		select {
-		case it, ok := <-ch:
-			if s.batch(ch, it, ok) {
-				return
-			}
-		case <-beat.C:
-			if s.framed == nil && heartbeat(s.out, s.enc) != nil {
-				return
-			}
-		case <-ctx.Done():
-			return
-		}
-		beat.Reset(x.s.lim.Heartbeat)
+	s.watchClock()
+	defer s.stop()
+	err := s.run(ctx, r)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case ctx.Err() != nil && !s.done:
+	case err != nil:
+		s.fail(err)
+	case !s.done:
+		s.fail(fmt.Errorf("BUG: a stream without usage"))
+	case len(s.buf) == 0 || s.send() == nil:
+		x.w.ended()
 	}
 }
 
-// batch encodes an event and those that wait behind it already, and sends them
-// in one write. Nothing is waited for. It returns true when the stream is over.
-func (s *streaming) batch(ch <-chan item, it item, ok bool) bool {
-	s.buf = s.buf[:0]
-	for {
-		err := it.err
-		switch {
-		case !ok && s.done:
-			if len(s.buf) > 0 {
-				_ = s.send()
-			}
-			s.x.w.ended()
-			return true
-		case err == nil && s.done:
-			err = fmt.Errorf("BUG: an event after the usage")
-		case !ok:
-			err = fmt.Errorf("BUG: a stream without usage")
-		case err == nil:
-			err = s.add(&it.ev)
+// run takes the events of the call to its end, or until the reader has left. A
+// call that panics is one that fails.
+func (s *streaming) run(ctx context.Context, r *infer.Request) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			s.x.s.log.Error("BUG: a call panicked", "request", s.x.id, "panic", fmt.Sprintf("%T", v), "stack", string(debug.Stack()))
+			err = fmt.Errorf("BUG: a call panicked")
 		}
+	}()
+	for ev, err := range s.x.s.opt.Service.Call(ctx, s.x.grant, r) {
 		if err != nil {
-			s.fail(err)
-			return true
+			return err
 		}
-		if len(s.buf) > maxBatch {
-			break
+		if err := s.take(&ev); err != nil || ctx.Err() != nil {
+			return err
 		}
-		more := false
-		select {
-		case it, ok = <-ch:
-			more = true
-		default:
+	}
+	return nil
+}
+
+// take encodes an event and sends it, together with those before it; one that
+// another follows at once waits for that.
+func (s *streaming) take(ev *infer.Event) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.done {
+		return fmt.Errorf("BUG: an event after the usage")
+	}
+	if err := s.add(ev); err != nil {
+		return err
+	}
+	if ev.More && !s.done && len(s.buf) < maxBatch {
+		if !s.short && s.out.Started() {
+			s.short = true
+			s.timer.Reset(announced)
 		}
-		if !more {
-			break
-		}
+		return nil
 	}
 	if len(s.buf) == 0 && s.out.Started() {
-		return false
+		return nil
 	}
-	return s.send() != nil
+	if s.send() != nil {
+		s.cancel() // the reader has left
+	}
+	return nil
+}
+
+// watchClock begins to watch for silence.
+func (s *streaming) watchClock() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.timer = time.AfterFunc(s.x.s.lim.Heartbeat, s.tick)
+}
+
+// tick sends what waits in vain for an event that was announced, and keeps a
+// silent stream alive.
+func (s *streaming) tick() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over || s.done {
+		return
+	}
+	last, beat := s.out.Last(), s.x.s.lim.Heartbeat
+	if last.IsZero() {
+		last = s.begun
+	}
+	var err error
+	switch left := beat - time.Since(last); {
+	case len(s.buf) > 0:
+		err = s.send()
+	case left > 0:
+		beat = left
+	case s.framed == nil:
+		err = heartbeat(s.out, s.enc)
+	}
+	if err != nil {
+		s.cancel() // the reader has left
+		return
+	}
+	s.short = false
+	s.timer.Reset(beat)
+}
+
+// stop ends the watch: nothing is written from here on.
+func (s *streaming) stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over = true
+	s.timer.Stop()
 }
 
 // add appends the frames of one event to the batch.
@@ -148,7 +202,13 @@ func (s *streaming) send() error {
 	if s.done {
 		s.x.w.ending()
 	}
-	return s.out.Send(s.buf)
+	if s.short {
+		s.short = false
+		s.timer.Reset(s.x.s.lim.Heartbeat)
+	}
+	err := s.out.Send(s.buf)
+	s.buf = s.buf[:0]
+	return err
 }
 
 // fail tells an error: by status while nothing was sent, else by a frame that
@@ -158,7 +218,6 @@ func (s *streaming) fail(err error) {
 		if s.send() != nil {
 			return
 		}
-		s.buf = s.buf[:0]
 	}
 	if !s.out.Started() {
 		s.x.fail(err)
