@@ -174,6 +174,7 @@ func benchGateway(tb testing.TB, base string) *Appliance {
 	if err != nil {
 		tb.Fatal(err)
 	}
+	tb.Cleanup(tuneCollector()) // as serve does
 	f := &fake{}
 	a, err := Open(context.Background(), Options{
 		Env: &Env{Stdout: io.Discard, Stderr: log, Getenv: os.Getenv, Now: time.Now},

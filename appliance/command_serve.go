@@ -50,6 +50,9 @@ func serve(ctx context.Context, opt Options) error {
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
 
+	if opt.Env.Getenv("GOGC") == "" {
+		defer tuneCollector()()
+	}
 	a, err := Open(ctx, opt)
 	if err != nil {
 		return err

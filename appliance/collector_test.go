@@ -1,0 +1,52 @@
+package appliance
+
+import (
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"testing"
+	"time"
+)
+
+func TestHeapPercent(t *testing.T) {
+	for _, c := range []struct {
+		live uint64
+		want int
+	}{{0, maxPercent}, {4 << 20, 600}, {heapRoom, 100}, {heapRoom * 2, 50}, {8 << 30, 50}} {
+		if got := heapPercent(c.live); got != c.want {
+			t.Errorf("%d bytes: got %d %%, want %d", c.live, got, c.want)
+		}
+	}
+}
+
+// The percentage follows what is alive, and is put back at the end.
+func TestTuneCollector(t *testing.T) {
+	percent := func() int {
+		s := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+		metrics.Read(s)
+		return int(s[0].Value.Uint64())
+	}
+	before := percent()
+	stop := tuneCollector()
+	settle := func(want func(int) bool) {
+		t.Helper()
+		for end := time.Now().Add(10 * time.Second); !want(percent()); time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("got %d %%", percent())
+			}
+			runtime.GC()
+		}
+	}
+	settle(func(p int) bool { return p > minPercent })
+	held := make([]*[1 << 20]byte, 0, 96)
+	for range cap(held) {
+		held = append(held, new([1 << 20]byte))
+	}
+	settle(func(p int) bool { return p == minPercent })
+	runtime.KeepAlive(held)
+	stop()
+	if got := percent(); got != before {
+		t.Errorf("got %d %% at the end, want %d", got, before)
+	}
+	debug.FreeOSMemory()
+}
