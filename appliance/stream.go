@@ -44,7 +44,7 @@ func (s *stream) normalize(in iter.Seq2[infer.Event, error], served infer.Served
 			} else if ev.Kind == infer.EventStart {
 				continue
 			}
-			if !s.take(&ev, served) {
+			if !s.take(&ev, &served) {
 				continue
 			}
 			if !yield(ev, nil) {
@@ -56,7 +56,7 @@ func (s *stream) normalize(in iter.Seq2[infer.Event, error], served infer.Served
 }
 
 // take counts ev and says whether it is passed on.
-func (s *stream) take(ev *infer.Event, served infer.Served) bool {
+func (s *stream) take(ev *infer.Event, served *infer.Served) bool {
 	s.tokens += ev.Tokens
 	switch ev.Kind {
 	case infer.EventStart:
@@ -64,7 +64,7 @@ func (s *stream) take(ev *infer.Event, served infer.Served) bool {
 			s.prompt = *ev.Usage
 		}
 		if ev.Model == nil {
-			ev.Model = &served
+			ev.Model = served
 		}
 		return true
 	case infer.EventUsage:

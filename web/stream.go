@@ -32,6 +32,8 @@ type streaming struct {
 
 	mu    sync.Mutex // guards below, and all writing
 	out   *sse.Writer
+	ev    infer.Event // that is being encoded
+	batch *[]byte     // from batches, while there is something in it
 	buf   []byte
 	begun time.Time
 	timer *time.Timer
@@ -83,7 +85,7 @@ func (s *streaming) run(ctx context.Context, r *infer.Request) (err error) {
 		if err != nil {
 			return err
 		}
-		if err := s.take(&ev); err != nil || ctx.Err() != nil {
+		if err := s.take(ev); err != nil || ctx.Err() != nil {
 			return err
 		}
 	}
@@ -92,24 +94,29 @@ func (s *streaming) run(ctx context.Context, r *infer.Request) (err error) {
 
 // take encodes an event and sends it, together with those before it; one that
 // another follows at once waits for that.
-func (s *streaming) take(ev *infer.Event) error {
+func (s *streaming) take(ev infer.Event) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.done {
 		return fmt.Errorf("BUG: an event after the usage")
 	}
-	if err := s.add(ev); err != nil {
+	if s.batch == nil {
+		s.batch = batches.Get().(*[]byte)
+		s.buf = (*s.batch)[:0]
+	}
+	s.ev = ev
+	if err := s.add(&s.ev); err != nil {
 		return err
 	}
 	if ev.More && !s.done && len(s.buf) < maxBatch {
-		if !s.short && s.out.Started() {
+		if !s.short {
 			s.short = true
 			s.timer.Reset(announced)
 		}
 		return nil
 	}
 	if len(s.buf) == 0 && s.out.Started() {
-		return nil
+		return nil // the batch is kept for the next event
 	}
 	if s.send() != nil {
 		s.cancel() // the reader has left
@@ -207,9 +214,16 @@ func (s *streaming) send() error {
 		s.timer.Reset(s.x.s.lim.Heartbeat)
 	}
 	err := s.out.Send(s.buf)
-	s.buf = s.buf[:0]
+	if s.batch != nil && cap(s.buf) <= maxBatch {
+		*s.batch = s.buf
+		batches.Put(s.batch)
+	}
+	s.batch, s.buf = nil, nil
 	return err
 }
+
+// batches are kept between writes, so that a silent stream holds none.
+var batches = sync.Pool{New: func() any { return new([]byte) }}
 
 // fail tells an error: by status while nothing was sent, else by a frame that
 // nothing follows, not even an end mark.
