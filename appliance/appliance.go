@@ -56,13 +56,14 @@ type Appliance struct {
 	reloading  sync.Mutex   // one reload at a time
 	setup      sync.Mutex   // one use of the set-up token at a time
 
-	draining atomic.Bool
-	open     atomic.Int64  // requests admitted and not released
-	serial   atomic.Uint64 // of requests, for ids that are unique here
-	grants   sync.Map      // *web.Grant → *admission
-	detached detachedRuns  // responses that are made in the background
-	hardStop context.Context
-	stop     context.CancelCauseFunc // ends every open request
+	draining  atomic.Bool
+	open      atomic.Int64  // requests admitted and not released
+	serial    atomic.Uint64 // of requests, for ids that are unique here
+	grants    sync.Map      // *web.Grant → *admission
+	leftovers sync.Map      // id of a request at its provider → *leftover
+	detached  detachedRuns  // responses that are made in the background
+	hardStop  context.Context
+	stop      context.CancelCauseFunc // ends every open request
 
 	closers []func() error // in the order of opening
 	closing sync.Once
@@ -201,7 +202,7 @@ func (a *Appliance) openModels(context.Context) error {
 }
 
 func (a *Appliance) openUpstreams(context.Context) error {
-	a.upstreams = &upstreams{opt: upstream.Options{Log: a.log, Version: Version, OnProbe: a.policy.ReportProbe, Now: a.now}}
+	a.upstreams = &upstreams{opt: upstream.Options{Log: a.log, Version: Version, OnProbe: a.policy.ReportProbe, OnDrained: a.drained, Now: a.now}}
 	a.onClose(a.upstreams.close)
 	return a.upstreams.apply(beside(a.configPath(), a.config().Upstreams))
 }

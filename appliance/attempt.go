@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"hearth/appliance/upstream"
 	"hearth/engine/infer"
 	"hearth/policy"
 	"hearth/store"
@@ -39,6 +40,7 @@ func (c *call) until() time.Time {
 // try is one attempt. Its slot is given back whatever run does.
 func (c *call) try(at *policy.Attempt, run func(*target) error) (err error) {
 	c.begin(c.targets[at.Index])
+	c.expectDrain()
 	whole := false
 	defer func() {
 		r := policy.AttemptResult{Delivered: c.passed || !whole, Took: c.a.now().Sub(c.began)}
@@ -90,7 +92,7 @@ func (c *call) generate(t *target, yield func(infer.Event, error) bool) error {
 		t.asked = policy.Bound(t.asked, t.candidate.MaxOutputTokens, t.provider())
 	}
 	c.filter = c.path.Rules.After(t.asked)
-	events := c.stream.normalize(t.backend.Generate(c.ctx, t.request(t.asked)), served)
+	events := c.stream.normalize(t.backend.Generate(c.traced(t), t.request(t.asked)), served)
 	for ev, err := range c.filter.Filter(events) {
 		if err != nil {
 			return err
@@ -117,6 +119,14 @@ func (c *call) generate(t *target, yield func(infer.Event, error) bool) error {
 		}
 	}
 	return nil
+}
+
+// traced is the context of an attempt; a provider is told the trace.
+func (c *call) traced(t *target) context.Context {
+	if t.local() {
+		return c.ctx
+	}
+	return upstream.WithTrace(c.ctx, c.grant.Trace, c.grant.TraceState)
 }
 
 // maxWaiting bounds the events that are kept back before the first content.

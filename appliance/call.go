@@ -58,8 +58,9 @@ type call struct {
 	decisions []policy.Decision    // of the rules on the request
 	filter    *policy.AnswerFilter // of the rules on the answer, in this attempt
 
-	held    *policy.Reservation
-	refused bool // by the hold, which then has written the row
+	held     *policy.Reservation
+	leftover *leftover // where the provider is read on if the caller leaves
+	refused  bool      // by the hold, which then has written the row
 
 	target  *target // that is asked or was asked last
 	trying  bool    // it is being asked
@@ -123,7 +124,13 @@ func (c *call) finish() {
 	if c.outcome == "" {
 		c.outcome = store.OutcomeCancelled
 	}
+	leaving := c.leaving()
+	if leaving {
+		c.outcome = store.OutcomeAmbiguous // until the provider's count is in
+	}
 	row := c.settle()
+	estimate, _ := store.ChargeOf(row.Price, row.Usage)
+	c.settledAs(row, estimate, leaving)
 	c.a.telemetry.callEnds(c, row)
 	c.log(row)
 }

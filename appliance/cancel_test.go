@@ -2,6 +2,7 @@ package appliance
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -60,7 +61,7 @@ func TestLeavingReachesTheProvider(t *testing.T) {
 			}
 			took := time.Since(left)
 			g.Release()
-			if took > 100*time.Millisecond {
+			if took > time.Second {
 				t.Errorf("the call ended %v after the caller had left", took)
 			}
 			d, err := b.store.Show(context.Background(), g.RequestID)
@@ -83,7 +84,7 @@ func TestLeavingReachesTheProvider(t *testing.T) {
 			if c.script.Error == nil {
 				if seen[0].Closed.IsZero() {
 					t.Error("the provider did not see the caller leave")
-				} else if d := seen[0].Closed.Sub(left); d > 100*time.Millisecond {
+				} else if d := seen[0].Closed.Sub(left); d > time.Second {
 					t.Errorf("the provider saw it after %v", d)
 				}
 			}
@@ -91,5 +92,55 @@ func TestLeavingReachesTheProvider(t *testing.T) {
 				t.Error("a place at the provider is still taken")
 			}
 		})
+	}
+}
+
+// A provider that is to be read on after its caller has left: the row stays at
+// its hold until the count is in, and is then charged by it.
+func TestReadOnForTheCount(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		p := newProvider(t)
+		s := fakeprovider.Script{Answer: answer(), GapMS: 10}
+		s.Answer.UsageWhen = "early"
+		if late {
+			s.StallAfter, s.StallMS = 8, 20_000
+		}
+		p.Play(s)
+		conf := strings.ReplaceAll(gatewayConfig("anthropic", p.URL(), p.URL()), "[upstream.health]", "on_cancel = \"drain\"\ndrain_timeout = \"300ms\"\n[upstream.health]")
+		b := newTestbedWith(t, conf)
+		r := chat("first")
+		r.Stream = true
+		g := b.admit()
+		n := 0
+		for _, err := range b.Call(context.Background(), g, r) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n++; n == 4 {
+				break
+			}
+		}
+		g.Release()
+		var row store.Row
+		for range 300 {
+			d, err := b.store.Show(context.Background(), g.RequestID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if row = d.Row; row.Corrected != nil {
+				break
+			}
+			if row.Outcome != store.OutcomeAmbiguous || row.ChargeNano != row.HoldNano {
+				t.Fatalf("before the count: %s, %d of %d", row.Outcome, row.ChargeNano, row.HoldNano)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		want := int64(20*3000 + 5*300 + 8*15000)
+		if late { // what was delivered
+			want = int64(20*3000+5*300) + row.Usage.Output*15000
+		}
+		if row.Outcome != store.OutcomeCancelled || row.ChargeNano != want || row.ChargeNano == 0 {
+			t.Errorf("late %t: %s, charged %d, want %d", late, row.Outcome, row.ChargeNano, want)
+		}
 	}
 }

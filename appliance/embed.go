@@ -22,7 +22,7 @@ func (a *Appliance) Embed(ctx context.Context, g *web.Grant, r *infer.EmbedReque
 	}
 	var out *infer.EmbedResult
 	err := c.attempts(func(t *target) (err error) {
-		if out, err = t.backend.Embed(c.ctx, c.embedRequest(t)); err == nil {
+		if out, err = t.backend.Embed(c.traced(t), c.embedRequest(t)); err == nil {
 			c.stream.usage, c.outcome = &out.Usage, store.OutcomeComplete
 		}
 		return err

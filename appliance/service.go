@@ -22,7 +22,7 @@ type admission struct {
 // Admit lets a caller in before the body of its request is read: is the server
 // taking work, whose key is it, is there room within its limits.
 func (a *Appliance) Admit(ctx context.Context, c web.Caller) (*web.Grant, error) {
-	g := &web.Grant{RequestID: c.RequestID, Started: a.now(), Trace: newSpan(c.TraceParent)}
+	g := &web.Grant{RequestID: c.RequestID, Started: a.now(), Trace: newSpan(c.TraceParent), TraceState: c.TraceState}
 	if err := a.takesWork(); err != nil {
 		return g, err
 	}

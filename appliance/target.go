@@ -91,7 +91,7 @@ func (t *target) lost(r *infer.Request) []infer.Loss {
 	if t.local() {
 		return infer.Losses(r.Uses, localClassOf(t.info))
 	}
-	return t.up.Losses(r)
+	return t.up.Losses(t.request(r))
 }
 
 // refuse gives the error for the first loss that changes what is asked for. A

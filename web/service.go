@@ -163,6 +163,8 @@ type Grant struct {
 	KeyID     string
 	Started   time.Time
 	Trace     string // W3C traceparent of the server span
+	// TraceState is the caller's W3C tracestate, to be passed on with Trace.
+	TraceState string
 	// Stream says that the answer is streamed; set by the server before Call.
 	Stream bool
 	Limits []LimitState
