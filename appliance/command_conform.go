@@ -23,7 +23,7 @@ import (
 // conformFlags say what is asked, and how.
 type conformFlags struct {
 	configFlags
-	upstream, url, kind, credential, dialect, model, in, json string
+	upstream, url, kind, credential, caFile, dialect, model, in, json string
 }
 
 func conformCommand() *command {
@@ -41,6 +41,7 @@ and --url every upstream that a route names is asked. Exits 1 if a case fails.`,
 			fs.StringVar(&f.url, "url", "", "a provider at this `URL` instead")
 			fs.StringVar(&f.kind, "kind", "openai-compatible", "with --url: the provider's `KIND`")
 			fs.StringVar(&f.credential, "credential", "", "with --url: its key by `REFERENCE`, such as env:NAME")
+			fs.StringVar(&f.caFile, "ca-file", "", "with --url: trust the roots in this `FILE`")
 			fs.StringVar(&f.dialect, "dialect", "", "with --url: prefer this `DIALECT` of its kind")
 			fs.StringVar(&f.model, "model", "", "ask for this `MODEL`; default: that of the first route to the upstream")
 			fs.StringVar(&f.in, "in", strings.Join(conform.Inbound, ","), "ask in these `DIALECTS`, with commas")
@@ -157,7 +158,7 @@ func (f *conformFlags) deployments(env *Env) ([]conform.Deployment, error) {
 		if f.model == "" {
 			return nil, usagef("conform: --url needs --model")
 		}
-		return []conform.Deployment{{Config: policy.UpstreamConfig{Name: "url", Kind: f.kind, BaseURL: f.url, Credential: f.credential, Dialect: f.dialect}, Model: f.model}}, nil
+		return []conform.Deployment{{Config: policy.UpstreamConfig{Name: "url", Kind: f.kind, BaseURL: f.url, Credential: f.credential, CAFile: f.caFile, Dialect: f.dialect}, Model: f.model}}, nil
 	}
 	_, path, err := f.locate(env)
 	if err != nil {
