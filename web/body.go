@@ -69,7 +69,10 @@ func (x *exchange) body() (b []byte, done func(), err error) {
 		if stall.After(end) {
 			stall = end
 		}
-		_ = x.w.rc.SetReadDeadline(stall)
+		if x.readBy.After(end) || stall.Sub(x.readBy) > lim.BodyStall/16 { // else one that is fresh enough stands
+			x.readBy = stall
+			_ = x.w.rc.SetReadDeadline(stall)
+		}
 		n, err := in.Read(b[len(b):cap(b)])
 		b = b[:len(b)+n]
 		if int64(len(b)) > lim.BodyBytes {
@@ -110,7 +113,7 @@ func bodyError(err error) error {
 func (x *exchange) mediaType() error {
 	h := x.r.Header
 	ct := h.Get("Content-Type")
-	if ct == "" || x.route.anyType {
+	if ct == "" || ct == "application/json" || x.route.anyType {
 		return nil
 	}
 	mt, params, err := mime.ParseMediaType(ct)

@@ -26,6 +26,9 @@ const (
 
 // coding is the content coding of the request body: empty for none.
 func (x *exchange) coding() (string, *infer.Error) {
+	if x.r.Header["Content-Encoding"] == nil {
+		return "", nil
+	}
 	v := strings.ToLower(strings.TrimSpace(strings.Join(x.r.Header.Values("Content-Encoding"), ",")))
 	switch v {
 	case "", "identity":

@@ -29,6 +29,10 @@ type exchange struct {
 	start time.Time
 	grant *Grant
 
+	limits []LimitState // to be told with the head
+	values []string     // of headers, see set
+	readBy time.Time    // when what is left of the body must have gone on
+
 	code     infer.Code // of the error that was told, if any
 	fault    error      // its cause, for the log
 	stream   bool
@@ -41,6 +45,7 @@ type exchange struct {
 // still stand for the next on the same connection.
 type response struct {
 	http.ResponseWriter
+	x        *exchange
 	rc       *http.ResponseController
 	timeout  time.Duration
 	start    time.Time
@@ -82,7 +87,7 @@ func (w *response) WriteHeader(status int) {
 	w.extend()
 	w.status = status
 	w.first = time.Since(w.start)
-	w.Header().Set("Openai-Processing-Ms", strconv.FormatInt(w.first.Milliseconds(), 10))
+	w.x.lastHeaders(w.first)
 	w.ResponseWriter.WriteHeader(status)
 }
 
@@ -129,13 +134,17 @@ func (w *response) FlushError() error {
 func (s *Server) serve(rw http.ResponseWriter, r *http.Request) {
 	now := s.opt.Now()
 	x := &exchange{s: s, r: r, id: newRequestID(), start: now}
-	x.w = &response{ResponseWriter: rw, rc: http.NewResponseController(rw), timeout: s.lim.WriteTime, start: now, multi: r.ProtoMajor > 1}
+	x.w = &response{ResponseWriter: rw, x: x, rc: http.NewResponseController(rw), timeout: s.lim.WriteTime, start: now, multi: r.ProtoMajor > 1}
 	x.bodyDone = r.Body == nil || r.Body == http.NoBody
 	// No deadline stands while an answer is being made: over HTTP/2 one that
-	// passes ends the stream even if nothing is written.
-	_ = x.w.rc.SetWriteDeadline(time.Time{})
+	// passes ends the stream even if nothing is written. Over HTTP/1 one of the
+	// answer before harms only what the library writes of its own accord.
+	if x.w.multi || r.Header["Expect"] != nil {
+		_ = x.w.rc.SetWriteDeadline(time.Time{})
+	}
 	if !x.bodyDone {
-		_ = x.w.rc.SetReadDeadline(time.Now().Add(s.lim.BodyStall))
+		x.readBy = time.Now().Add(s.lim.BodyStall)
+		_ = x.w.rc.SetReadDeadline(x.readBy)
 	}
 	s.open.Add(1)
 	defer x.finish()
@@ -188,14 +197,13 @@ func newRequestID() string {
 // commonHeaders sets what every answer carries. Both SDK families read their
 // own name for the id.
 func (x *exchange) commonHeaders() {
-	h := x.w.Header()
-	h.Set("X-Request-Id", x.id)
-	h.Set("Request-Id", x.id)
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
+	x.set("X-Request-Id", x.id)
+	x.set("Request-Id", x.id)
+	x.set("Cache-Control", "no-store")
+	x.set("X-Content-Type-Options", "nosniff")
 	for _, name := range []string{"X-Client-Request-Id", "X-Request-Id"} {
 		if v := x.r.Header.Get(name); validLabel(v) {
-			h.Set("X-Client-Request-Id", v)
+			x.set("X-Client-Request-Id", v)
 			break
 		}
 	}
@@ -234,9 +242,8 @@ func (x *exchange) fail(err error) {
 		x.routeHeaders()
 	}
 	status, body := x.route.encodeError(e, x.id)
-	h := x.w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", strconv.Itoa(len(body)))
+	x.set("Content-Type", "application/json")
+	x.set("Content-Length", strconv.Itoa(len(body)))
 	x.refuse(status, body)
 }
 
@@ -248,9 +255,8 @@ func (x *exchange) gone() bool { return x.r.Context().Err() != nil || x.w.failed
 
 // json answers with a body.
 func (x *exchange) json(status int, body []byte) {
-	h := x.w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", strconv.Itoa(len(body)))
+	x.set("Content-Type", "application/json")
+	x.set("Content-Length", strconv.Itoa(len(body)))
 	x.w.WriteHeader(status)
 	if x.r.Method != http.MethodHead {
 		_, _ = x.w.Write(body)

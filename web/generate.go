@@ -19,9 +19,9 @@ func (x *exchange) admit() bool {
 	}
 	g, err := x.s.opt.Service.Admit(x.r.Context(), c)
 	if g != nil {
-		x.limitHeaders(g.Limits)
+		x.limits = g.Limits
 		if g.Trace != "" {
-			x.w.Header().Set("Traceparent", g.Trace)
+			x.set("Traceparent", g.Trace)
 		}
 	}
 	if err != nil {
@@ -177,7 +177,7 @@ func (x *exchange) whole(d wire.Dialect, r *infer.Request, o wire.Options) {
 	}
 	x.answerHeaders(a.Model)
 	if a.Usage.Estimated {
-		x.w.Header().Set("X-Hearth-Usage", "estimated")
+		x.set("X-Hearth-Usage", "estimated")
 	}
 	x.json(http.StatusOK, body)
 }

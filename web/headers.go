@@ -65,16 +65,27 @@ func timeoutHeader(h http.Header) (time.Duration, *infer.Error) {
 	return time.Duration(ms) * time.Millisecond, nil
 }
 
+// set puts a header that has one value; name is in its canonical form. Most
+// answers have some twenty, whose values share one piece of memory.
+func (x *exchange) set(name, value string) {
+	if len(x.values) == cap(x.values) {
+		x.values = make([]string, 0, 24)
+	}
+	n := len(x.values)
+	x.values = append(x.values, value)
+	x.w.Header()[name] = x.values[n : n+1 : n+1]
+}
+
 // answerHeaders sets what is known once the answer begins.
 func (x *exchange) answerHeaders(m infer.Served) {
-	g, h := x.grant, x.w.Header()
-	x.limitHeaders(g.Limits)
+	g := x.grant
+	x.limits = g.Limits
 	contract := g.Contract
 	if contract == "" {
 		contract = m.Fingerprint
 	}
 	if contract != "" {
-		h.Set("X-Hearth-Contract", contract)
+		x.set("X-Hearth-Contract", contract)
 	}
 	x.routeHeaders()
 	x.lossHeader(g.Losses)
@@ -82,12 +93,11 @@ func (x *exchange) answerHeaders(m infer.Served) {
 
 // routeHeaders tell what serves the request, as the operator has named it.
 func (x *exchange) routeHeaders() {
-	h := x.w.Header()
 	if x.grant.Route != "" {
-		h.Set("X-Hearth-Route", headerText(x.grant.Route))
+		x.set("X-Hearth-Route", headerText(x.grant.Route))
 	}
 	if x.grant.Upstream != "" {
-		h.Set("X-Hearth-Upstream", headerText(x.grant.Upstream))
+		x.set("X-Hearth-Upstream", headerText(x.grant.Upstream))
 	}
 }
 
@@ -137,19 +147,26 @@ func headerText(s string) string {
 	return b.String()
 }
 
-// limitHeaders tells the state of the limits in OpenAI's names, and in
-// Anthropic's to its clients.
-func (x *exchange) limitHeaders(limits []LimitState) {
-	h := x.w.Header()
-	for _, l := range limits {
-		if l.Kind != "requests" && l.Kind != "tokens" {
+// lastHeaders adds what can change until the head is sent: the state of the
+// limits, in OpenAI's names and in Anthropic's to its clients, and the time.
+func (x *exchange) lastHeaders(took time.Duration) {
+	x.set("Openai-Processing-Ms", strconv.FormatInt(took.Milliseconds(), 10))
+	for i := range x.limits {
+		l := &x.limits[i]
+		switch l.Kind {
+		case "requests":
+			x.set("X-Ratelimit-Limit-Requests", strconv.Itoa(l.Limit))
+			x.set("X-Ratelimit-Remaining-Requests", strconv.Itoa(max(0, l.Remaining)))
+			x.set("X-Ratelimit-Reset-Requests", resetText(l.Reset))
+		case "tokens":
+			x.set("X-Ratelimit-Limit-Tokens", strconv.Itoa(l.Limit))
+			x.set("X-Ratelimit-Remaining-Tokens", strconv.Itoa(max(0, l.Remaining)))
+			x.set("X-Ratelimit-Reset-Tokens", resetText(l.Reset))
+		default:
 			continue
 		}
-		h.Set("X-Ratelimit-Limit-"+l.Kind, strconv.Itoa(l.Limit))
-		h.Set("X-Ratelimit-Remaining-"+l.Kind, strconv.Itoa(max(0, l.Remaining)))
-		h.Set("X-Ratelimit-Reset-"+l.Kind, resetText(l.Reset))
 		if x.route.dialect == "anthropic" {
-			anthropicLimits(h, l, x.s.opt.Now())
+			anthropicLimits(x.w.Header(), *l, x.s.opt.Now())
 		}
 	}
 }
