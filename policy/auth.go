@@ -52,15 +52,16 @@ func (p *Policy) tenantOf(s *Snapshot, k *store.Key) (*tenant, error) {
 	return t, nil
 }
 
-// caller looks up key and tenant of an identity as they are now.
-func (p *Policy) caller(id *Identity) (*Snapshot, *tenant, *store.Key, error) {
+// caller looks up key and tenant of an identity as they are now. The key goes
+// where the asker has room for it: this is asked several times a request.
+func (p *Policy) caller(id *Identity, k *store.Key) (*Snapshot, *tenant, error) {
 	s := p.snap.Load()
-	k, ok := p.store.Key(id.KeyID)
-	if !ok || !k.Live(p.now()) || k.Tenant != id.Tenant {
-		return nil, nil, nil, errKey()
+	var ok bool
+	if *k, ok = p.store.Key(id.KeyID); !ok || !k.Live(p.now()) || k.Tenant != id.Tenant {
+		return nil, nil, errKey()
 	}
-	t, err := p.tenantOf(s, &k)
-	return s, t, &k, err
+	t, err := p.tenantOf(s, k)
+	return s, t, err
 }
 
 // maxAddresses bounds the memory of failed attempts.

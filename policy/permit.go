@@ -116,7 +116,8 @@ func forbidden(rule, format string, args ...any) *infer.Error {
 // AllowTools says whether the caller may declare the tools that a request
 // declares; CodeForbidden if not.
 func (p *Policy) AllowTools(id *Identity, r *infer.Request) error {
-	_, t, k, err := p.caller(id)
+	var k store.Key
+	_, t, err := p.caller(id, &k)
 	if err != nil {
 		return err
 	}

@@ -126,11 +126,12 @@ func (a *Admission) Release() {
 // slot from their concurrency limits, all or none. Refusals are CodeRateLimited
 // with RetryAfter between 1 s and 60 s.
 func (p *Policy) Admit(id *Identity) (*Admission, error) {
-	_, t, k, err := p.caller(id)
+	var k store.Key
+	_, t, err := p.caller(id, &k)
 	if err != nil {
 		return nil, err
 	}
-	key, keyOwner, tenOwner := t.limitsOf(k), "key/"+k.ID, "tenant/"+t.name
+	key, keyOwner, tenOwner := t.limitsOf(&k), "key/"+k.ID, t.owner
 	a := &Admission{ID: *id, p: p, slots: []slot{{keyOwner, key.Concurrency}, {tenOwner, t.limits.Concurrency}}}
 	requests := []limit{{keyOwner, key.RequestsPerMinute}, {tenOwner, t.limits.RequestsPerMinute}}
 	tokens := []limit{{keyOwner, key.TokensPerMinute}, {tenOwner, t.limits.TokensPerMinute}}
@@ -157,16 +158,17 @@ func (p *Policy) Admit(id *Identity) (*Admission, error) {
 // route's effect, or what its data may be, excludes the caller, or no candidate
 // is left.
 func (p *Policy) Route(id *Identity, model string) (*Route, error) {
-	s, t, k, err := p.caller(id)
+	var k store.Key
+	s, t, err := p.caller(id, &k)
 	if err != nil {
 		return nil, err
 	}
 	r := s.routes[model]
-	if r == nil || !mayUse(t, k, r, model) {
+	if r == nil || !mayUse(t, &k, r, model) {
 		return nil, &infer.Error{Code: infer.CodeModelNotFound, Param: "model",
 			Message: fmt.Sprintf("the model %.128q does not exist or this api key may not use it", model)}
 	}
-	sc := scopeOf(t, k)
+	sc := scopeOf(t, &k)
 	return sc.permit(r)
 }
 
@@ -180,13 +182,14 @@ func mayUse(t *tenant, k *store.Key, r *Route, asked string) bool {
 // Models lists the public names that the caller may use, sorted, without
 // aliases.
 func (p *Policy) Models(id *Identity) []string {
-	s, t, k, err := p.caller(id)
+	var k store.Key
+	s, t, err := p.caller(id, &k)
 	if err != nil {
 		return nil
 	}
-	out, sc := []string{}, scopeOf(t, k)
+	out, sc := []string{}, scopeOf(t, &k)
 	for _, n := range s.names {
-		if _, err := sc.permit(s.routes[n]); err == nil && mayUse(t, k, s.routes[n], n) {
+		if _, err := sc.permit(s.routes[n]); err == nil && mayUse(t, &k, s.routes[n], n) {
 			out = append(out, n)
 		}
 	}
@@ -224,7 +227,7 @@ func (p *Policy) Budgets() ([]BudgetState, error) {
 	}
 	for i := range s.config.Tenants { // in the file's order
 		t := s.tenants[s.config.Tenants[i].Name]
-		if err := add(t, t.own()); err != nil {
+		if err := add(t, t.charges); err != nil {
 			return nil, infer.AsError(err)
 		}
 	}

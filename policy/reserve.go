@@ -73,11 +73,12 @@ func (p *Policy) reserve(ctx context.Context, a *Admission, r *ReserveRequest) (
 	if r.PromptTokens < 0 || r.MaxOutputTokens < 0 {
 		return nil, open, infer.Errorf(infer.CodeInternal, "cannot reserve a negative number of tokens")
 	}
-	_, t, k, err := p.caller(&a.ID)
+	var k store.Key
+	_, t, err := p.caller(&a.ID, &k)
 	if err != nil {
 		return nil, open, err
 	}
-	charges, err := p.charges(t, k)
+	charges, err := p.charges(t, &k)
 	if err != nil {
 		return nil, open, err
 	}
@@ -86,7 +87,7 @@ func (p *Policy) reserve(ctx context.Context, a *Admission, r *ReserveRequest) (
 		return nil, open, err
 	}
 	res := &Reservation{p: p, route: r.Route, taken: r.PromptTokens + r.MaxOutputTokens,
-		tokens: []limit{{"key/" + k.ID, t.limitsOf(k).TokensPerMinute}, {"tenant/" + t.name, t.limits.TokensPerMinute}}}
+		tokens: []limit{{"key/" + k.ID, t.limitsOf(&k).TokensPerMinute}, {t.owner, t.limits.TokensPerMinute}}}
 	if err := res.takeTokens(); err != nil {
 		return nil, open, err
 	}
@@ -102,13 +103,20 @@ func (p *Policy) reserve(ctx context.Context, a *Admission, r *ReserveRequest) (
 // now.
 func (p *Policy) charges(t *tenant, k *store.Key) ([]store.Charge, error) {
 	now := p.now()
-	var out []store.Charge
-	for _, c := range append(t.own(), t.keys(k)...) {
-		w, err := store.WindowAt(c.period, t.zone, now)
-		if err != nil {
-			return nil, &infer.Error{Code: infer.CodeInternal, Message: "a budget's window cannot be found", Cause: err}
+	own, keys := t.charges, t.keys(k)
+	if len(own)+len(keys) == 0 {
+		return nil, nil
+	}
+	out := make([]store.Charge, 0, len(own)+len(keys))
+	for _, list := range [...][]charge{own, keys} {
+		for i := range list {
+			c := &list[i]
+			w, err := t.window(c.period, now)
+			if err != nil {
+				return nil, &infer.Error{Code: infer.CodeInternal, Message: "a budget's window cannot be found", Cause: err}
+			}
+			out = append(out, store.Charge{Budget: c.id, Window: w.ID, CapNano: c.cap})
 		}
-		out = append(out, store.Charge{Budget: c.id, Window: w.ID, CapNano: c.cap})
 	}
 	return out, nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"hearth/store"
@@ -20,6 +21,8 @@ type Snapshot struct {
 
 type tenant struct {
 	name     string
+	owner    string   // of its limits
+	charges  []charge // its own budgets
 	disabled bool
 	models   []string
 	tools    []string
@@ -29,8 +32,8 @@ type tenant struct {
 	zone       *time.Location
 	limits     store.Limits
 	keyLimits  store.Limits
-	budgets    []store.KeyBudget
 	keyBudgets []store.KeyBudget
+	windows    [3]atomic.Pointer[store.Window] // the present one of each period
 }
 
 // Route is how a public model name is served.
@@ -109,7 +112,7 @@ func build(c Config, local []string) (*Snapshot, error) {
 }
 
 func buildTenant(c *TenantConfig, zone string) (*tenant, error) {
-	t := &tenant{name: c.Name, disabled: c.Disabled, models: c.Models, limits: c.Limits, keyLimits: c.KeyLimits,
+	t := &tenant{name: c.Name, owner: "tenant/" + c.Name, disabled: c.Disabled, models: c.Models, limits: c.Limits, keyLimits: c.KeyLimits,
 		tools: c.Tools, dataClasses: c.DataClasses, regions: c.Regions, effects: c.Effects}
 	if c.Zone != "" {
 		zone = c.Zone
@@ -119,7 +122,7 @@ func buildTenant(c *TenantConfig, zone string) (*tenant, error) {
 		return nil, fmt.Errorf("cannot use time zone %q of tenant %s: %w", zone, c.Name, err)
 	}
 	for _, b := range c.Budgets {
-		t.budgets = append(t.budgets, store.KeyBudget{Period: b.Period, CapNano: int64(b.CapUSD)})
+		t.charges = append(t.charges, charge{t.owner + "/" + string(b.Period), "", b.Period, int64(b.CapUSD)})
 	}
 	for _, b := range c.KeyBudgets {
 		t.keyBudgets = append(t.keyBudgets, store.KeyBudget{Period: b.Period, CapNano: int64(b.CapUSD)})
@@ -168,13 +171,29 @@ type charge struct {
 	cap    int64
 }
 
-// own lists the budgets of the tenant itself.
-func (t *tenant) own() []charge {
-	var out []charge
-	for _, b := range t.budgets {
-		out = append(out, charge{"tenant/" + t.name + "/" + string(b.Period), "", b.Period, b.CapNano})
+// window is the window of p at now. A request falls into the same ones as that
+// before it, and to find their edges takes a while.
+func (t *tenant) window(p store.Period, now time.Time) (*store.Window, error) {
+	var kept *atomic.Pointer[store.Window]
+	switch p {
+	case store.Day:
+		kept = &t.windows[0]
+	case store.Month:
+		kept = &t.windows[1]
+	case store.Total:
+		kept = &t.windows[2]
+	default:
+		w, err := store.WindowAt(p, t.zone, now)
+		return &w, err
 	}
-	return out
+	if w := kept.Load(); w != nil && (p == store.Total || !now.Before(w.Start) && now.Before(w.End)) {
+		return w, nil
+	}
+	w, err := store.WindowAt(p, t.zone, now)
+	if err == nil {
+		kept.Store(&w)
+	}
+	return &w, err
 }
 
 // keys lists the budgets of one of its keys.
