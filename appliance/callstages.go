@@ -5,8 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"hash/fnv"
+	"log/slog"
 	"strconv"
 	"time"
 
@@ -139,11 +139,16 @@ func (c *call) contract(t *target) string {
 	if t.local() {
 		return t.info.Fingerprint
 	}
-	h := sha256.New()
-	for _, s := range []string{Version, c.path.Contract, c.path.Revision, t.candidate.Backend, t.up.config.Kind, t.model} {
-		h.Write(append([]byte(s), 0))
+	if t.contract == "" {
+		var room [512]byte
+		b := room[:0]
+		for _, s := range [...]string{Version, c.path.Contract, c.path.Revision, t.candidate.Backend, t.up.config.Kind, t.model} {
+			b = append(append(b, s...), 0)
+		}
+		sum := sha256.Sum256(b)
+		t.contract = "fp_" + hex.EncodeToString(sum[:8])
 	}
-	return "fp_" + hex.EncodeToString(h.Sum(nil)[:8])
+	return t.contract
 }
 
 // prefix hashes the beginning of the conversation, for routes that send the same
@@ -307,26 +312,33 @@ func (c *call) explain(err error) *infer.Error {
 	return &infer.Error{Code: codeClientGone, Message: "the caller left", Cause: err}
 }
 
-// log writes the one line of a request: who, what, how long, how much, never
-// content.
+// log says what there is to say of a request: who, what, how long, how much,
+// never content. It stands in the line of the exchange where there is one.
 func (c *call) log(row store.Row) {
-	args := []any{
-		"request_id", c.grant.RequestID, "trace_id", traceID(c.grant.Trace), "tenant", c.grant.Tenant, "key_id", c.grant.KeyID,
-		"model", c.asked, "outcome", string(c.outcome), "took", c.a.now().Sub(c.grant.Started).Round(time.Microsecond),
+	g := c.grant
+	attrs := make([]slog.Attr, 0, 16)
+	if !g.Line {
+		attrs = append(attrs, slog.String("request", g.RequestID), slog.String("tenant", g.Tenant), slog.String("key", g.KeyID),
+			slog.Duration("took", c.a.now().Sub(g.Started).Round(time.Microsecond)))
 	}
+	attrs = append(attrs, slog.String("trace_id", traceID(g.Trace)), slog.String("model", c.asked), slog.String("outcome", string(c.outcome)))
 	if u := c.stream.total(); u.PromptTokens > 0 {
-		args = append(args, "prompt_tokens", u.PromptTokens, "cached_tokens", u.CachedTokens, "completion_tokens", u.CompletionTokens)
+		attrs = append(attrs, slog.Int("prompt_tokens", u.PromptTokens), slog.Int("cached_tokens", u.CachedTokens), slog.Int("completion_tokens", u.CompletionTokens))
 	}
 	if row.HoldSeq > 0 {
-		args = append(args, "charge_usd", fmt.Sprintf("%.9f", float64(row.ChargeNano)/1e9))
+		attrs = append(attrs, slog.String("charge_usd", strconv.FormatFloat(float64(row.ChargeNano)/1e9, 'f', 9, 64)))
 	}
-	if c.err == nil {
-		c.a.log.Info("request", args...)
+	level := slog.LevelInfo
+	if c.err != nil {
+		level = slog.LevelWarn
+		attrs = append(attrs, slog.String("error_code", string(c.err.Code)))
+		if c.err.Cause != nil && c.err.Code != codeClientGone {
+			attrs = append(attrs, slog.String("error_cause", c.err.Cause.Error()))
+		}
+	}
+	if g.Line {
+		g.Said, g.Warn = append(g.Said, attrs...), g.Warn || c.err != nil
 		return
 	}
-	args = append(args, "error_code", string(c.err.Code))
-	if c.err.Cause != nil && c.err.Code != codeClientGone {
-		args = append(args, "cause", c.err.Cause.Error())
-	}
-	c.a.log.Warn("request", args...)
+	c.a.log.LogAttrs(context.Background(), level, "request", attrs...)
 }

@@ -124,6 +124,7 @@ func (a *Appliance) Detach(g *web.Grant, id string, f func(ctx context.Context, 
 		return infer.Errorf(infer.CodeConflict, "a run with this id goes on already")
 	}
 	own, release := *g, g.Release
+	own.Line = false // it outlives the exchange
 	a.grants.Store(&own, adm)
 	own.Release = func() {
 		a.grants.Delete(&own)

@@ -19,13 +19,16 @@ type target struct {
 	size      infer.Count
 	err       error // why it cannot be asked; nil: it can
 	release   func()
-	served    servedLabels
+	served    *servedMetrics
+	sent      *infer.Request // the last that request wrote for an upstream, and out of what
+	sentOf    *infer.Request
+	contract  string // see call.contract
 	requestID string // the provider's own, from its answer
 }
 
 // target takes candidate i of the route for one request.
 func (a *Appliance) target(c *policy.Candidate) *target {
-	t := &target{candidate: c, model: c.Model, release: func() {}, served: servedLabels{c.Model, c.Backend}}
+	t := &target{candidate: c, model: c.Model, release: func() {}}
 	if c.Backend == policy.Local {
 		b, release, err := a.models.acquire(c.Model)
 		if err != nil {
@@ -34,7 +37,7 @@ func (a *Appliance) target(c *policy.Candidate) *target {
 		}
 		t.backend, t.release = b, release
 		t.info = a.models.get(c.Model).describe()
-		t.served.device = t.info.Device
+		t.served = a.telemetry.servedBy(servedLabels{c.Model, t.info.Device})
 		return t
 	}
 	up, release, err := a.upstreams.acquire(c.Backend)
@@ -44,6 +47,7 @@ func (a *Appliance) target(c *policy.Candidate) *target {
 	}
 	t.up, t.backend, t.release = up, up.Backend(c.Model, c.MaxOutputTokens), release
 	t.info = infer.Model{Name: c.Model}
+	t.served = a.telemetry.servedBy(servedLabels{c.Model, c.Backend})
 	return t
 }
 
@@ -64,9 +68,12 @@ func (t *target) request(r *infer.Request) *infer.Request {
 		own.Model = t.model
 		return own
 	}
-	own := *r
-	own.Model = t.model
-	return &own
+	if t.sentOf != r {
+		own := *r
+		own.Model = t.model
+		t.sent, t.sentOf = &own, r
+	}
+	return t.sent
 }
 
 // weigh finds what the request loses here, refuses what the route does not let

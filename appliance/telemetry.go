@@ -3,6 +3,7 @@ package appliance
 import (
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -32,6 +33,30 @@ func (l servedLabels) values(more ...string) []string {
 	return append([]string{l.model, "0", l.device}, more...)
 }
 
+// servedMetrics are those of one set of labels, found once.
+type servedMetrics struct {
+	labels                   servedLabels
+	ttft, itl, tpot, e2e     prometheus.Observer
+	promptTokens, outputSize prometheus.Observer
+}
+
+// servedBy finds the metrics of what a candidate is.
+func (t *telemetry) servedBy(l servedLabels) *servedMetrics {
+	t.mu.RLock()
+	s := t.served[l]
+	t.mu.RUnlock()
+	if s != nil {
+		return s
+	}
+	v := l.values()
+	s = &servedMetrics{l, t.ttft.WithLabelValues(v...), t.itl.WithLabelValues(v...), t.tpot.WithLabelValues(v...), t.e2e.WithLabelValues(v...),
+		t.promptHist.WithLabelValues(v...), t.genHist.WithLabelValues(v...)}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.served[l] = s
+	return s
+}
+
 // telemetry holds every metric. Other parts do not know the library: they are
 // asked for their Stats at each scrape.
 type telemetry struct {
@@ -50,10 +75,13 @@ type telemetry struct {
 	open                     prometheus.Gauge
 	tenants                  *tenantNames
 	ttftRing, tpotRing, ring latencyRing
+
+	mu     sync.RWMutex // guards below
+	served map[servedLabels]*servedMetrics
 }
 
 func newTelemetry(tenants int) *telemetry {
-	t := &telemetry{registry: prometheus.NewRegistry(), tenants: newTenantNames(tenants)}
+	t := &telemetry{registry: prometheus.NewRegistry(), tenants: newTenantNames(tenants), served: map[servedLabels]*servedMetrics{}}
 	hist := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
 		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
 		t.registry.MustRegister(h)
@@ -94,16 +122,15 @@ func (t *telemetry) handler() http.Handler {
 
 func (t *telemetry) callBegins() { t.open.Inc() }
 
-func (t *telemetry) firstToken(l servedLabels, after time.Duration) {
-	t.ttft.WithLabelValues(l.values()...).Observe(after.Seconds())
+func (t *telemetry) firstToken(s *servedMetrics, after time.Duration) {
+	s.ttft.Observe(after.Seconds())
 	t.ttftRing.add(time.Now(), after)
 }
 
 // nextTokens notes that n tokens came after a pause.
-func (t *telemetry) nextTokens(l servedLabels, pause time.Duration, n int) {
-	h := t.itl.WithLabelValues(l.values()...)
+func (t *telemetry) nextTokens(s *servedMetrics, pause time.Duration, n int) {
 	for range n {
-		h.Observe(pause.Seconds() / float64(n))
+		s.itl.Observe(pause.Seconds() / float64(n))
 	}
 }
 
@@ -127,20 +154,20 @@ func (t *telemetry) callEnds(c *call, row store.Row) {
 	if len(c.tries) > 0 && c.outcome != store.OutcomeCancelled { // others were asked before
 		t.fallbacks.WithLabelValues(string(c.outcome)).Inc()
 	}
-	now, labels, use := c.a.now(), c.target.served, c.stream.total()
+	now, by, use := c.a.now(), c.target.served, c.stream.total()
 	if c.outcome == store.OutcomeComplete {
 		took := now.Sub(c.grant.Started)
-		t.e2e.WithLabelValues(labels.values()...).Observe(took.Seconds())
+		by.e2e.Observe(took.Seconds())
 		t.ring.add(now, took)
-		t.promptHist.WithLabelValues(labels.values()...).Observe(float64(use.PromptTokens))
-		t.genHist.WithLabelValues(labels.values()...).Observe(float64(use.CompletionTokens))
+		by.promptTokens.Observe(float64(use.PromptTokens))
+		by.outputSize.Observe(float64(use.CompletionTokens))
 		for _, f := range c.stream.finish {
-			t.success.WithLabelValues(labels.values(string(f))...).Inc()
+			t.success.WithLabelValues(by.labels.values(string(f))...).Inc()
 		}
 	}
 	if n := c.stream.tokens; n > 1 {
 		per := c.last.Sub(c.first) / time.Duration(n-1)
-		t.tpot.WithLabelValues(labels.values()...).Observe(per.Seconds())
+		by.tpot.Observe(per.Seconds())
 		t.tpotRing.add(now, per)
 	}
 }

@@ -330,16 +330,20 @@ func (x *exchange) report() {
 	}
 	level := slog.LevelInfo
 	switch {
-	case status >= 500:
+	case status >= 500, x.grant != nil && x.grant.Warn:
 		level = slog.LevelWarn
 	case x.route.quiet && status < 400:
 		level = slog.LevelDebug
 	}
-	attrs := []slog.Attr{
+	if !x.s.log.Enabled(context.Background(), level) {
+		return
+	}
+	var room [24]slog.Attr
+	attrs := append(room[:0],
 		slog.String("request", x.id), slog.String("route", ev.Route), slog.Int("status", status),
 		slog.Duration("took", took), slog.Int64("in", ev.BytesIn), slog.Int64("out", ev.BytesOut),
 		slog.String("peer", x.r.RemoteAddr), slog.String("proto", x.r.Proto),
-	}
+	)
 	if ev.Stream {
 		attrs = append(attrs, slog.Bool("stream", true), slog.Duration("first_byte", ev.FirstByte))
 	}
@@ -348,6 +352,7 @@ func (x *exchange) report() {
 	}
 	if x.grant != nil {
 		attrs = append(attrs, slog.String("tenant", x.grant.Tenant), slog.String("key", x.grant.KeyID))
+		attrs = append(attrs, x.grant.Said...)
 	}
 	if x.fault != nil && !errors.Is(x.fault, context.Canceled) {
 		attrs = append(attrs, slog.String("cause", x.fault.Error()))

@@ -28,7 +28,7 @@ func (x *exchange) admit() bool {
 		x.fail(err)
 		return false
 	}
-	x.grant = g
+	x.grant, g.Line = g, true
 	return true
 }
 

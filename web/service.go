@@ -6,6 +6,7 @@ package web
 import (
 	"context"
 	"iter"
+	"log/slog"
 	"time"
 
 	"hearth/engine/infer"
@@ -183,7 +184,14 @@ type Grant struct {
 	Route    string
 	Upstream string
 	Revision string
-	Release  func() // idempotent
+	// Line says that the server writes a line about the exchange into the log,
+	// which Call and Embed add Said to instead of writing one of their own;
+	// Warn makes it a warning.
+	Line bool
+	Said []slog.Attr
+	Warn bool
+
+	Release func() // idempotent
 }
 
 // LimitState is one rate limit as told to the client.
@@ -201,6 +209,8 @@ type Status struct {
 	Ready     bool
 	Reason    string
 	Models    []ModelStatus
+	Upstreams []UpstreamStatus
+	Recent    []RecentRequest // newest first
 	Spend     []Spend
 	Latency   []Latency
 	Open      int    // requests in flight
@@ -215,6 +225,36 @@ type ModelStatus struct {
 	Ready  bool
 	Reason string
 	Stats  infer.Stats
+}
+
+// UpstreamStatus is one deployment at a provider: a model at an upstream.
+type UpstreamStatus struct {
+	Name        string
+	Model       string        // empty: no route names the upstream
+	Routes      []string      // public names of the routes that name it
+	State       string        // "healthy", "ejected", "half-open", "blocked", "unused"
+	For         time.Duration // until the state ends by itself; 0: it does not
+	Open        int           // requests open there
+	Waiting     int           // requests in the queues of its routes
+	Failures    int           // in a row
+	LastFailure string        // class of the last one; empty: none yet
+	// Attempts since the start; fallbacks are those made after another candidate
+	// had failed or was passed over.
+	Succeeded, Failed, Fallbacks, Retries uint64
+}
+
+// RecentRequest is one row of the ledger, in short.
+type RecentRequest struct {
+	ID         string
+	Started    time.Time
+	Tenant     string
+	Model      string // as the caller wrote it
+	Upstream   string // what served it; empty: nothing did
+	Attempts   int
+	Outcome    string
+	Error      string   // code; empty: none
+	Losses     []string // in translation, "path=class"
+	ChargeNano int64
 }
 
 // Spend is one budget's position, nano-USD.
