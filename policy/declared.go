@@ -31,8 +31,57 @@ func declaredTools(r *infer.Request) []declaredTool {
 			}
 		}
 	}
+	return append(out, besideTools(r.Wire)...)
+}
+
+// toolMembers are the members of a request, besides tools, that let the provider
+// run something: they go by their own name. A stored prompt of the Responses API
+// brings the tools that are stored with it.
+var toolMembers = []string{"web_search_options", "search_parameters", "plugins", "container", "prompt"}
+
+// besideTools lists what a body declares in other places than its tools: under a
+// member of its own, or in an item of the conversation that adds tools.
+func besideTools(w *infer.Wire) []declaredTool {
+	var body map[string]json.RawMessage
+	if w == nil || json.Unmarshal(w.Body, &body) != nil {
+		return nil
+	}
+	var out []declaredTool
+	for _, name := range toolMembers {
+		if raw, ok := body[name]; ok && string(raw) != "null" && (name != "prompt" || w.Dialect == dialectResponses) {
+			out = append(out, declaredTool{name, name})
+		}
+	}
+	var items []json.RawMessage
+	if w.Dialect != dialectResponses || json.Unmarshal(body["input"], &items) != nil {
+		return out
+	}
+	for i, raw := range items {
+		var item struct {
+			Tools []map[string]json.RawMessage `json:"tools"`
+		}
+		// What is not of that form has no tools, or some that nobody can name.
+		if err := json.Unmarshal(raw, &item); err != nil && len(raw) > 0 && raw[0] == '{' {
+			item.Tools = append(item.Tools, nil)
+		}
+		for _, t := range item.Tools {
+			name := ""
+			for _, key := range []string{"type", "name"} {
+				var s string
+				if json.Unmarshal(t[key], &s) == nil && s != "function" && s != "custom" {
+					name = s
+					break
+				}
+			}
+			out = append(out, declaredTool{name, fmt.Sprintf("input[%d].tools", i)})
+		}
+	}
 	return out
 }
+
+// furtherFields is the path of a note that stands for all that there was no more
+// room to note.
+const furtherFields = "further fields"
 
 // hostedName finds what a tool that is no function is called: its type, or the
 // key it stands under (Gemini). ok is false if the use is none of a tool but of
@@ -41,6 +90,9 @@ func declaredTools(r *infer.Request) []declaredTool {
 func hostedName(w *infer.Wire, u *infer.Use) (name string, ok bool) {
 	if u.Path == "mcp_servers" || strings.HasPrefix(u.Path, "mcp_servers[") {
 		return "mcp_servers", true
+	}
+	if u.Path == "tools" || u.Path == furtherFields {
+		return "", true
 	}
 	end := strings.IndexByte(u.Path, ']') + 1
 	if !strings.HasPrefix(u.Path, "tools[") || end == 0 {
@@ -93,6 +145,11 @@ func wireValue(w *infer.Wire, path string) (json.RawMessage, bool) {
 		var members map[string]json.RawMessage
 		if json.Unmarshal(raw, &members) != nil {
 			return nil, false
+		}
+		for name := range members {
+			if strings.ContainsAny(name, ".[") {
+				return nil, false // the path might mean that one
+			}
 		}
 		if raw, ok = members[path[:end]]; !ok {
 			return nil, false

@@ -455,11 +455,43 @@ func TestAllowTools(t *testing.T) {
 		"of free text":   {[]infer.Tool{{Name: "get_time"}}, []infer.Use{{Feature: infer.FeatureToolCustom, Path: "tools[5]"}}, true},
 		"nowhere":        {nil, []infer.Use{{Feature: infer.FeatureToolHosted, Path: "tools[17]"}}, false},
 		"servers":        {nil, []infer.Use{{Feature: infer.FeatureToolHosted, Path: "mcp_servers"}}, false},
-		"something else": {nil, []infer.Use{{Feature: infer.FeatureToolHosted, Path: "container"}}, true},
+		"something else": {nil, []infer.Use{{Feature: infer.FeatureToolHosted, Path: "something"}}, true},
 	} {
 		r := infer.Request{Tools: c.tools, Uses: c.uses, Wire: wire}
 		if err := w.p.AllowTools(id, &r); (err == nil) != c.ok {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Tools are declared in more places than one, and a list of allowed tools holds
+// for all of them.
+func TestAllowToolsBesideTools(t *testing.T) {
+	w := newWorld(t, Config{Tenants: []TenantConfig{{Name: "default", Tools: []string{"calc"}}}})
+	id := w.key(store.Key{})
+	for _, c := range []struct {
+		dialect, body string
+		uses          []infer.Use
+		ok            bool
+	}{
+		{dialectChat, `{"web_search_options":{}}`, nil, false},
+		{dialectChat, `{"web_search_options":null}`, nil, true},
+		{dialectChat, `{"plugins":[{"id":"web"}]}`, nil, false},
+		{dialectChat, `{"search_parameters":{}}`, nil, false},
+		{dialectCompletions, `{"prompt":"x"}`, nil, true},
+		{dialectResponses, `{"prompt":{"id":"p"}}`, nil, false},
+		{dialectResponses, `{"input":[{"type":"tool_search_output","tools":[{"type":"function","name":"shell"}]}]}`, nil, false},
+		{dialectResponses, `{"input":[{"type":"tool_search_output","tools":[{"type":"mcp","name":"calc"}]}]}`, nil, false},
+		{dialectResponses, `{"input":[{"type":"tool_search_output","tools":[{"type":"function","name":"calc"}]}]}`, nil, true},
+		{dialectResponses, `{"input":[{"type":"tool_search_output","tools":{"type":"function","name":"calc"}}]}`, nil, false},
+		{dialectResponses, `{"input":[{"role":"user","content":"x"}]}`, nil, true},
+		{dialectAnthropic, `{"container":{"skills":[]}}`, nil, false},
+		{dialectAnthropic, `{}`, []infer.Use{{Feature: infer.FeatureUnknown, Path: furtherFields}}, false},
+		{dialectGemini, `{"tools":{"googleSearch":{}}}`, []infer.Use{{Feature: infer.FeatureUnknown, Path: "tools"}}, false},
+	} {
+		r := infer.Request{Uses: c.uses, Wire: &infer.Wire{Dialect: c.dialect, Body: []byte(c.body)}}
+		if err := w.p.AllowTools(id, &r); (err == nil) != c.ok {
+			t.Errorf("%s %s: %v", c.dialect, c.body, err)
 		}
 	}
 }

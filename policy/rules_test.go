@@ -544,3 +544,35 @@ func BenchmarkAnswerRules(b *testing.B) {
 		}
 	}
 }
+
+// What goes to a provider byte for byte is looked through byte for byte: it makes
+// no difference whether a decoder knows the field, or what it takes it for.
+func TestTextRulesSeeTheWholeBody(t *testing.T) {
+	deny := rulesFor(t, RuleConfig{Kind: ruleKeyword, Words: []string{"bluebird"}})
+	redact := rulesFor(t, RuleConfig{Kind: ruleKeyword, Words: []string{"bluebird"}, Action: actionRedact})
+	media := strings.Repeat("abcdefgh/bluebird/abcdefgh", 4)
+	for _, c := range []struct {
+		body  string
+		found bool
+	}{
+		{`{"messages":[]}`, false},
+		{`{"prediction":{"type":"content","content":"bluebird"}}`, true},
+		{`{"bluebird":1}`, true},
+		{`{"a.b":"bluebird","a":{"b":"x"}}`, true},
+		{`{"web_search_options":{"user_location":{"city":"blue\u0062ird"}}}`, true},
+		{`{"messages":[{"role":"user","content":[{"type":"weird","x":["y","bluebird"]}]}]}`, true},
+		{`{"image":{"data":"` + media + `","url":"data:image/png;base64,` + media + `","images":["` + media + `","` + media + `"]}}`, false},
+		{`{"image":{"text":"` + media + `"}}`, true},
+		{`{"image":{"url":"https://example.org/bluebird"}}`, true},
+	} {
+		r := said("x")
+		r.Wire = &infer.Wire{Dialect: dialectChat, Body: []byte(c.body)}
+		if _, _, err := deny.Before(r); (err != nil) != c.found {
+			t.Errorf("%s: %v", c.body, err)
+		}
+		out, _, err := redact.Before(r)
+		if err != nil || (out.Wire == nil) != c.found {
+			t.Errorf("redacted %s: %v, and the bytes go out: %v", c.body, err, out.Wire != nil)
+		}
+	}
+}

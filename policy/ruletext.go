@@ -36,7 +36,6 @@ func visit(r *infer.Request, f textVisitor) *infer.Request {
 	for _, raw := range r.TemplateArgs {
 		v.only(raw)
 	}
-	v.unknown(r)
 	if !v.changed {
 		return r
 	}
@@ -204,24 +203,44 @@ func (v *visitor) only(raw json.RawMessage) {
 	own.json(raw)
 }
 
-// unknown visits the fields that the decoder did not know. They go where the
-// bytes of the request go; they cannot be changed, but are lost with the bytes.
-func (v *visitor) unknown(r *infer.Request) {
-	if r.Wire == nil {
-		return
+// inBody counts the matches in the body of a request as it came: in every text,
+// number and name of it, whether a decoder knows the field or not, for all of it
+// goes to a provider of the same dialect.
+func (t *textRule) inBody(w *infer.Wire) (count int) {
+	if w == nil {
+		return 0
 	}
-	own := visitor{f: func(s string, _ bool) string { v.f(s, false); return s }}
-	for _, u := range r.Uses {
-		if u.Feature != infer.FeatureUnknown {
-			continue
+	name := ""
+	v := visitor{}
+	v.f = func(s string, _ bool) string {
+		if mediaMembers[name] && encoded(s) {
+			return s // there may be more of them, in a list
 		}
-		raw, ok := wireValue(r.Wire, u.Path)
-		if !ok {
-			own.json(r.Wire.Body) // rather too much than too little
-			return
-		}
-		own.json(raw)
+		_, n := t.find(s)
+		count += n
+		name = s // of the value behind it, if s is a name
+		return s
 	}
+	v.json(w.Body)
+	return count
+}
+
+// mediaMembers are the members in which the dialects have media and seals in
+// base64: nothing can be found there but by chance.
+var mediaMembers = map[string]bool{
+	"data": true, "file_data": true, "fileData": true, "url": true, "image_url": true, "images": true, "bytes": true, "signature": true, "encrypted_content": true,
+	"encrypted_index": true, "thoughtSignature": true, "thought_signature": true,
+}
+
+// encoded says that s is base64, in either alphabet, with or without the head of
+// a data: URL.
+func encoded(s string) bool {
+	if strings.HasPrefix(s, "data:") {
+		_, s, _ = strings.Cut(s, ";base64,")
+	}
+	return len(s) >= 64 && !strings.ContainsFunc(s, func(r rune) bool {
+		return !(r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' || strings.ContainsRune("+/-_=", r))
+	})
 }
 
 // find gives the number of matches in s, and s with each replaced.
@@ -261,6 +280,7 @@ func (t *textRule) examine(e *examination) error {
 		}
 		return out
 	})
+	count = max(count, t.inBody(e.r.Wire))
 	switch {
 	case count == 0:
 		return nil
