@@ -240,6 +240,7 @@ func (a *Appliance) Status(ctx context.Context) web.Status {
 		Version: Version, Started: a.started, Ready: ready, Reason: reason,
 		Latency: a.telemetry.latencies(a.now()), Open: int(a.open.Load()),
 		OpenHolds: stats.OpenHolds, HeldNano: stats.HeldNano, Ledger: stats.Seq,
+		Upstreams: upstreamStates(a.config(), a.policy.Health()), Recent: a.recent(ctx),
 	}
 	for _, m := range a.models.states(ctx) {
 		s.Models = append(s.Models, web.ModelStatus{Model: m.info, Ready: m.health.Ready, Reason: m.health.Reason, Stats: m.health.Stats})

@@ -3,6 +3,7 @@ package web_test
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
@@ -37,7 +38,7 @@ func TestSignInAndOut(t *testing.T) {
 		t.Errorf("the token worked twice: %d", a.status)
 	}
 	cookie := c.Name + "=" + c.Value
-	// Signed in: figures, and the chat charged to the session.
+	// Signed in: figures, providers, and the chat charged to the session.
 	a = b.do("GET", "/", "", "Authorization", "", "Cookie", cookie)
 	for _, part := range []string{"parrot", "40 used, 25 cached, of 100", "40.0 ms", "$1.2340", "other", "1 h 30 min"} {
 		if !strings.Contains(string(a.body), part) {
@@ -98,6 +99,32 @@ func TestSignInByForm(t *testing.T) {
 	// The set-up token pasted into the form works too.
 	if a := b.do("POST", "/ui/signin", "secret="+webtest.Token, "Authorization", "", "Content-Type", form); a.status != 303 {
 		t.Errorf("a pasted token: %d", a.status)
+	}
+}
+
+// TestPageProviders holds that an operator sees how providers are, what was
+// lost and what it cost, without a script and with one; a tenant does not.
+func TestPageProviders(t *testing.T) {
+	b := start(t, web.Limits{}, nil)
+	c := b.signIn()
+	cookie := c.Name + "=" + c.Value
+	html := string(b.do("GET", "/", "", "Authorization", "", "Cookie", cookie).body)
+	for _, part := range []string{
+		`<th scope="row">next-door</th><td>parrot-7b</td><td><span class="bad">✗ out of service, 10 s</span></td>`, "<td>connect</td>",
+		`<td>&lt;parrot&gt;</td><td><span class="good">✓ healthy</span></td>`, "no route names it",
+		"seed=dropped, top_k=emulated", "$0.000038", "<td>far-away</td><td>2</td>", `✗ error</span> upstream_error`, `<option value="talk">talk</option>`,
+	} {
+		if !strings.Contains(html, part) {
+			t.Errorf("the page lacks %q", part)
+		}
+	}
+	v := b.do("GET", "/ui/status", "", "Authorization", "", "Cookie", cookie).js(t)
+	if u, r := v["upstreams"].([]any), v["recent"].([]any); len(u) != 3 || len(r) != 2 || u[1].(map[string]any)["fallbacks"] != 6.0 || r[0].(map[string]any)["charge_nano"] != 38000.0 {
+		t.Errorf("an operator sees %v and %v", u, r)
+	}
+	v = b.do("GET", "/ui/status", "").js(t) // by key: a tenant
+	if u, r := v["upstreams"].([]any), v["recent"].([]any); len(u) != 0 || len(r) != 0 || strings.Contains(fmt.Sprint(v["choices"]), "talk") {
+		t.Errorf("a tenant sees %v and %v", u, r)
 	}
 }
 

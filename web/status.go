@@ -26,10 +26,13 @@ type statusView struct {
 	Models   []modelView   `json:"models"`
 	Latency  []latencyView `json:"latency"`
 	Spend    []spendView   `json:"spend"`
+	Choices  []string      `json:"choices"` // what the chat may ask for
 	// For operators only.
-	OpenHolds int    `json:"open_holds"`
-	HeldNano  int64  `json:"held_nano"`
-	Ledger    uint64 `json:"ledger"`
+	OpenHolds int            `json:"open_holds"`
+	HeldNano  int64          `json:"held_nano"`
+	Ledger    uint64         `json:"ledger"`
+	Upstreams []upstreamView `json:"upstreams"`
+	Recent    []recentView   `json:"recent"`
 }
 
 type modelView struct {
@@ -81,14 +84,16 @@ func (s *Server) view(ctx context.Context, who *Session) statusView {
 	st := s.opt.Service.Status(ctx)
 	v := statusView{
 		Version: st.Version, Uptime: int64(s.opt.Now().Sub(st.Started) / time.Second), Ready: st.Ready, Reason: st.Reason, Open: st.Open,
-		Operator: who.Operator, Tenant: who.Tenant, Models: []modelView{}, Latency: []latencyView{}, Spend: []spendView{},
+		Operator: who.Operator, Tenant: who.Tenant, Models: []modelView{}, Latency: []latencyView{}, Spend: []spendView{}, Choices: []string{},
 	}
 	if v.Version == "" {
 		v.Version = s.opt.Version
 	}
 	for i := range st.Models {
 		v.Models = append(v.Models, viewModel(&st.Models[i]))
+		v.Choices = append(v.Choices, st.Models[i].Name)
 	}
+	v.Upstreams, v.Recent = []upstreamView{}, []recentView{}
 	for _, l := range st.Latency {
 		title := latencyTitles[l.Name]
 		if title == "" {
@@ -108,6 +113,7 @@ func (s *Server) view(ctx context.Context, who *Session) statusView {
 	}
 	if who.Operator {
 		v.OpenHolds, v.HeldNano, v.Ledger = st.OpenHolds, st.HeldNano, st.Ledger
+		v.addProviders(&st)
 	}
 	return v
 }

@@ -82,14 +82,33 @@ function spendRow(b) {
     el("td", null, bar(["spent", spent], ["held", pct(b.held_nano, b.cap_nano)]), spent + " %"));
 }
 
+// row is a line of a table: its heading, then its cells, texts or elements.
+const row = (head, ...cells) => el("tr", null, el("th", { scope: "row" }, head), ...cells.map((c) => el("td", null, c)));
+const mark = (good, text) => el("span", { class: good ? "good" : "bad" }, (good ? "✓ " : "✗ ") + text);
+const none = (columns, text) => [el("tr", null, el("td", { colspan: columns, class: "quiet" }, text))];
+
+function upstreamRow(u) {
+  const n = [u.open, u.waiting, u.succeeded, u.failed, u.failures].map(String);
+  return row(u.name, u.model || "–", mark(u.good, u.state), ...n, u.last_failure || "–", String(u.fallbacks), String(u.retries), u.routes || "–");
+}
+
+function recentRow(r) {
+  const outcome = document.createDocumentFragment();
+  outcome.append(mark(r.good, r.outcome), r.error ? " " + r.error : "");
+  return row(el("time", { datetime: r.started }, r.clock), r.tenant, r.model, r.upstream || "–", String(r.attempts), outcome, r.lost || "–", usd(r.charge_nano), r.id);
+}
+
+function fill(id, rows, columns, empty) {
+  byId(id)?.replaceChildren(...(rows.length ? rows : none(columns, empty)));
+}
+
 function tile(name, text) {
   const e = document.querySelector(`[data-tile="${name}"]`);
   if (e) e.textContent = text;
 }
 
-function options(models) {
+function options(names) {
   const select = byId("model");
-  const names = models.map((m) => m.name);
   if (names.join("\n") === [...select.options].map((o) => o.value).join("\n")) return;
   const chosen = select.value;
   select.replaceChildren(...names.map((n) => el("option", { value: n }, n)));
@@ -118,8 +137,10 @@ function draw(s) {
   tile("ledger", String(s.ledger));
   byId("models").replaceChildren(...(s.models.length ? s.models.map(modelCard) : [el("p", { class: "quiet" }, "No model is loaded.")]));
   byId("latency").replaceChildren(...s.latency.map(latencyRow));
-  byId("spend").replaceChildren(...(s.spend.length ? s.spend.map(spendRow) : [el("tr", null, el("td", { colspan: "6", class: "quiet" }, "No budgets."))]));
-  options(s.models);
+  fill("upstreams", s.upstreams.map(upstreamRow), "12", "No upstream is configured.");
+  fill("recent", s.recent.map(recentRow), "9", "No request yet.");
+  fill("spend", s.spend.map(spendRow), "6", "No budgets.");
+  options(s.choices);
   tell(s);
 }
 

@@ -72,6 +72,15 @@ func (s *Service) Status(ctx context.Context) web.Status {
 	return web.Status{
 		Version: "1.2.3", Started: time.Now().Add(-90 * time.Minute), Ready: ok, Reason: why, Open: 3, OpenHolds: 2, HeldNano: 1_500_000, Ledger: 42,
 		Models: []web.ModelStatus{{Model: models[0], Ready: ok, Reason: why, Stats: infer.Stats{Running: 2, Waiting: 1, BlocksTotal: 100, BlocksUsed: 40, BlocksCached: 25, PrefixQueries: 10, PrefixHits: 5, PromptTokens: 1234, OutputTokens: 567}}},
+		Upstreams: []web.UpstreamStatus{
+			{Name: "next-door", Model: "parrot-7b", Routes: []string{"talk"}, State: "ejected", For: 9500 * time.Millisecond, Failures: 5, LastFailure: "connect", Succeeded: 7, Failed: 6},
+			{Name: "far-away", Model: "<parrot>", Routes: []string{"talk"}, State: "healthy", Open: 1, Waiting: 2, Succeeded: 6, Fallbacks: 6, Retries: 1},
+			{Name: "forgotten", State: "unused"},
+		},
+		Recent: []web.RecentRequest{
+			{ID: "req_2", Started: time.Unix(1_800_000_000, 0), Tenant: "acme", Model: "talk", Upstream: "far-away", Attempts: 2, Outcome: "complete", Losses: []string{"seed=dropped", "top_k=emulated"}, ChargeNano: 38_000},
+			{ID: "req_1", Started: time.Unix(1_799_999_999, 0), Tenant: "acme", Model: "talk", Upstream: "next-door", Attempts: 1, Outcome: "error", Error: "upstream_error"},
+		},
 		Spend: []web.Spend{
 			{Tenant: "acme", Budget: "daily", Window: "day", CapNano: 5_000_000_000, SpentNano: 1_234_000_000, HeldNano: 1_500_000, Resets: time.Now().Add(time.Hour)},
 			{Tenant: "other", Budget: "total", Window: "total", CapNano: 1_000_000_000, SpentNano: 999_000_000},
