@@ -102,11 +102,6 @@ func (r *RuleConfig) defaults() {
 	}
 }
 
-// text says that the rule looks for something in text.
-func (r *RuleConfig) text() bool {
-	return r.Kind == ruleKeyword || r.Kind == ruleRegex || r.Kind == rulePII
-}
-
 func (v *validator) rules(rs []RuleConfig) {
 	if len(rs) > maxRules {
 		v.fault("rule", "cannot have %d rules: want at most %d", len(rs), maxRules)

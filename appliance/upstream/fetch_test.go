@@ -204,7 +204,7 @@ func TestRebinding(t *testing.T) {
 }
 
 func TestNoDowngrade(t *testing.T) {
-	s := httptest.NewTLSServer(http.RedirectHandler("http://example.com/x.png", 302))
+	s := httptest.NewTLSServer(http.RedirectHandler("http://example.com/x.png", http.StatusFound))
 	defer s.Close()
 	f := &fetcher{}
 	f.limits = FetchLimits{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, HTTP: true}

@@ -146,7 +146,6 @@ type render1 struct {
 	r    *Request
 	id   string
 	fail *Error // comes in place of the stream's end
-	debt int    // output tokens that no frame carries yet
 	cut  bool   // fail has been written
 }
 

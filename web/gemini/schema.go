@@ -130,7 +130,7 @@ func appendType(dst []byte, m jsonread.Value, nullable bool) ([]byte, error) {
 
 // compact is raw without the space between its tokens; raw itself if it has none.
 func compact(raw []byte) []byte {
-	if bytes.IndexAny(raw, " \t\r\n") < 0 {
+	if !bytes.ContainsAny(raw, " \t\r\n") {
 		return raw
 	}
 	var b bytes.Buffer

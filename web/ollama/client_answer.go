@@ -273,7 +273,8 @@ func readCall(c *jsonread.Cursor) infer.ToolCall {
 
 // readLogprobs reads log-probabilities if they are wanted, and counts them always.
 func readLogprobs(c *jsonread.Cursor, want bool) (lps []infer.TokenLogprob, n int) {
-	for ok := c.Array(); ok && c.More(); n++ {
+	for ok := c.Array(); ok && c.More(); {
+		n++
 		if !want {
 			c.Skip()
 			continue

@@ -202,7 +202,8 @@ func readLogprobs(c *jsonread.Cursor, p *choicePiece, keep bool) {
 				p.lps = append(p.lps, readToken(c))
 			}
 		case "tokens":
-			for ok := c.Array(); ok && c.More(); p.tokens++ {
+			for ok := c.Array(); ok && c.More(); {
+				p.tokens++
 				if keep {
 					tokens = append(tokens, c.Str())
 				} else {

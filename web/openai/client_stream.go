@@ -143,7 +143,7 @@ func (d *answerDecoder) chunk(dst []infer.Event, data []byte) (_ []infer.Event, 
 	for h.inside = c.Offset(); c.More(); h.some = true {
 		switch key := c.Key(); string(key) {
 		case "choices":
-			for ok := c.Array(); ok && c.More(); n++ {
+			for ok := c.Array(); ok && c.More(); {
 				readChoice(c, &d.piece, d.wantsLogprobs())
 				if !c.OK() {
 					break
@@ -151,6 +151,7 @@ func (d *answerDecoder) chunk(dst []infer.Event, data []byte) (_ []infer.Event, 
 				if dst, err = d.take(dst, n); err != nil {
 					return dst, false, err
 				}
+				n++
 			}
 		case "usage":
 			counted = d.count(c) || counted
