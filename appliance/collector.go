@@ -14,18 +14,23 @@ import (
 // used between two collections; the percentage follows from it.
 
 const (
-	// heapRoom is how much may be made between two collections. With a thousand
-	// streams open all memory together stays below 100 MB.
+	// heapRoom is how much may be made between two collections, at most, where
+	// little is alive.
 	heapRoom = 24 << 20
-	// Bounds of the percentage. A large heap, as of models, is collected as it
-	// would be without us, or a little earlier.
-	minPercent, maxPercent = 50, 1000
+	// heapGoal is what heap and stacks together should stay below: with the pages
+	// of the program, and with a thousand streams open, that is 100 MB.
+	heapGoal = 74 << 20
+	// leastShare of what is alive may be made in any case.
+	leastShare = 1. / 6
+	maxPercent = 1000
 )
 
-// heapPercent is the percentage that gives heapRoom where so many bytes are
-// scanned or kept.
+// heapPercent is the percentage that gives as much room as there should be where
+// so many bytes are alive or scanned.
 func heapPercent(live uint64) int {
-	return int(min(max(100*heapRoom/max(live, 1), minPercent), maxPercent))
+	l := float64(max(live, 1))
+	room := max(min(heapGoal-l, heapRoom), l*leastShare)
+	return int(min(100*room/l, maxPercent))
 }
 
 // collector adjusts the collector's percentage after each of its runs.
@@ -41,8 +46,8 @@ func tuneCollector() (stop func()) {
 	c := &collector{samples: []metrics.Sample{
 		{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"}, {Name: "/gc/scan/globals:bytes"},
 	}}
-	before := debug.SetGCPercent(minPercent * 2)
-	c.percent = minPercent * 2
+	before := debug.SetGCPercent(100)
+	c.percent = 100
 	c.adjust()
 	c.watch()
 	return func() {
