@@ -328,10 +328,20 @@ func (c *call) log(row store.Row) {
 	if row.HoldSeq > 0 {
 		attrs = append(attrs, slog.String("charge_usd", strconv.FormatFloat(float64(row.ChargeNano)/1e9, 'f', 9, 64)))
 	}
+	if row.Backend != "" && row.Backend != policy.Local {
+		attrs = append(attrs, slog.String("upstream", row.Backend))
+	}
+	if n := len(row.Losses); n > 0 {
+		attrs = append(attrs, slog.Int("lost_fields", n))
+	}
+	if n := len(row.Attempts); n > 1 {
+		attrs = append(attrs, slog.Int("attempts", n))
+	}
 	level := slog.LevelInfo
 	if c.err != nil {
 		level = slog.LevelWarn
 		attrs = append(attrs, slog.String("error_code", string(c.err.Code)))
+		attrs = append(attrs, lastFailure(row.Attempts)...)
 		if c.err.Cause != nil && c.err.Code != codeClientGone {
 			attrs = append(attrs, slog.String("error_cause", c.err.Cause.Error()))
 		}
@@ -341,4 +351,17 @@ func (c *call) log(row store.Row) {
 		return
 	}
 	c.a.log.LogAttrs(context.Background(), level, "request", attrs...)
+}
+
+// lastFailure tells how the last attempt failed; nil if it did not.
+func lastFailure(tries []store.Attempt) []slog.Attr {
+	if len(tries) == 0 || tries[len(tries)-1].Failure == "" {
+		return nil
+	}
+	a := &tries[len(tries)-1]
+	out := []slog.Attr{slog.String("failed_model", a.Model), slog.String("failure", a.Failure)}
+	if a.Status != 0 {
+		out = append(out, slog.Int("upstream_status", a.Status))
+	}
+	return out
 }

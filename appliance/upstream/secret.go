@@ -124,6 +124,9 @@ func (v *variable) get(context.Context) (Secret, error) {
 		return v.last, nil
 	}
 	s, err := newSecret([]byte(raw))
+	if raw == "" {
+		err = errors.New("it is not set in the environment of this process")
+	}
 	if err != nil {
 		return Secret{}, unavailable(fmt.Errorf("cannot use environment variable %.64s: %w", v.name, err))
 	}
