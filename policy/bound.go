@@ -16,9 +16,12 @@ func Bound(r *infer.Request, most int, kind string) *infer.Request {
 		return &own
 	}
 	own.Wire = clampWire(own.Wire, most)
-	if own.Wire != nil && own.Wire.Dialect == dialectChat && kind != "openai" && kind != "azure" {
-		own.Wire.Set["max_tokens"] = own.Wire.Set["max_completion_tokens"]
-		delete(own.Wire.Set, "max_completion_tokens")
+	if own.Wire == nil || own.Wire.Dialect != dialectChat || kind == "openai" || kind == "azure" {
+		return &own
+	}
+	if set := own.Wire.Set; set["max_tokens"] == nil {
+		set["max_tokens"] = set["max_completion_tokens"]
+		delete(set, "max_completion_tokens")
 	}
 	return &own
 }

@@ -150,8 +150,8 @@ func (m *maxTokensRule) examine(e *examination) error {
 // bounds tells where each dialect has its maximum: the top-level member, and the
 // key inside it. The first is written where none stands.
 var bounds = map[string][][2]string{
-	dialectChat:           {{"max_completion_tokens"}, {"max_tokens"}},
-	dialectCompletions:    {{"max_tokens"}},
+	dialectChat:           {{"max_completion_tokens"}, {"max_tokens"}, {memberPredict}},
+	dialectCompletions:    {{"max_tokens"}, {memberPredict}},
 	dialectResponses:      {{"max_output_tokens"}},
 	dialectAnthropic:      {{"max_tokens"}},
 	dialectGemini:         {{"generationConfig", "maxOutputTokens"}, {"generationConfig", "max_output_tokens"}, {"generation_config", "max_output_tokens"}, {"generation_config", "maxOutputTokens"}},
@@ -159,6 +159,10 @@ var bounds = map[string][][2]string{
 	dialectOllamaGenerate: {{"options", "num_predict"}},
 	dialectConverse:       {{"inferenceConfig", "maxTokens"}},
 }
+
+// memberPredict is llama.cpp's own name, which wins over the others there and is
+// not known elsewhere: it bounds nothing by itself.
+const memberPredict = "n_predict"
 
 func maxTokensParam(r *infer.Request) string {
 	for _, u := range r.Uses {
@@ -190,7 +194,7 @@ func clampWire(w *infer.Wire, most int) *infer.Wire {
 			_, there = inner[p[1]]
 		}
 		if there {
-			found = true
+			found = found || p[0] != memberPredict
 			setBound(own.Set, body, p, most)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"hearth/engine/infer"
 	"hearth/web/jsonread"
 	"hearth/web/jsonwrite"
+	"hearth/web/wire"
 )
 
 // EmbedOptions say how an answer of embeddings looks.
@@ -50,6 +51,9 @@ func DecodeEmbed(body []byte, legacy bool) (*infer.EmbedRequest, EmbedOptions, e
 			return err
 		case key == "model", key == "options", key == "keep_alive", key == "truncate" && !legacy:
 			return d.shared(key, m)
+		}
+		if err := wire.Guard(key, m); err != nil {
+			return err
 		}
 		return d.unknown(m)
 	})

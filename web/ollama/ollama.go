@@ -15,6 +15,7 @@ import (
 
 	"hearth/engine/infer"
 	"hearth/web/jsonread"
+	"hearth/web/wire"
 )
 
 // The dialects as infer.Wire names them. Requests for embeddings go by the first.
@@ -133,6 +134,9 @@ func (d *decoder) shared(key string, v jsonread.Value) error {
 		// What is too long is refused by whatever serves the request; to cut it is
 		// a default that few know of.
 		_, err := v.Bool()
+		return err
+	}
+	if err := wire.Guard(key, v); err != nil {
 		return err
 	}
 	return d.unknown(v)

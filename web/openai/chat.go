@@ -84,7 +84,7 @@ func (d *decoder) chatField(key string, v jsonread.Value) error {
 	}
 	known, err := d.shared(key, v)
 	if !known && err == nil {
-		err = d.unknown(v)
+		err = d.unknownMember(key, v)
 	}
 	return err
 }

@@ -75,6 +75,9 @@ func native(o *wire.Outgoing, w *infer.Wire, t wire.Target, p *profile) (*wire.O
 		return nil, err
 	}
 	set[at].value = name
+	if bound := p.renamed(w); bound != nil {
+		set = append(set, member{"max_tokens", bound})
+	}
 	if o.Stream {
 		options, asked := usageOption(get(w.Body, "stream_options"))
 		o.Usage = !asked
@@ -87,6 +90,27 @@ func native(o *wire.Outgoing, w *infer.Wire, t wire.Target, p *profile) (*wire.O
 		return nil, infer.Errorf(infer.CodeInvalid, "cannot pass the request on: its body is no JSON object")
 	}
 	return o, nil
+}
+
+// renamed gives the bound that a server needs under the name max_tokens too, for
+// it may not know the new one: where policy has set the bound, and at Ollama,
+// which has only the old name (openai/openai.go, ChatCompletionRequest). nil: no
+// such need.
+func (p *profile) renamed(w *infer.Wire) []byte {
+	if p.limit != "max_tokens" || w.Dialect != DialectChat {
+		return nil
+	}
+	bound := []byte(w.Set["max_completion_tokens"])
+	if bound == nil && p.name == "ollama" {
+		bound = get(w.Body, "max_completion_tokens")
+	}
+	if bound == nil || string(bound) == "null" || w.Set["max_tokens"] != nil {
+		return nil
+	}
+	if old := get(w.Body, "max_tokens"); old != nil && string(old) != "null" {
+		return nil
+	}
+	return bound
 }
 
 // usageOption is stream_options with include_usage, and whether it was there.

@@ -68,7 +68,7 @@ func (Completion) DecodeRequest(_ *http.Request, body []byte) (*infer.Request, w
 		}
 		known, err := d.shared(key, m)
 		if !known && err == nil {
-			err = d.unknown(m)
+			err = d.unknownMember(key, m)
 		}
 		return err
 	})

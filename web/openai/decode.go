@@ -19,6 +19,7 @@ type decoder struct {
 	model         bool
 	maxTokens     int // -1: not given
 	maxCompletion int
+	predict       int // n_predict; 0: without limit
 	topLogprobs   int
 
 	formats []string // the fields that set a constraint
@@ -36,7 +37,7 @@ type decoder struct {
 }
 
 func newDecoder(kind infer.Kind) *decoder {
-	d := &decoder{r: infer.NewRequest(), maxTokens: -1, maxCompletion: -1, topLogprobs: -1}
+	d := &decoder{r: infer.NewRequest(), maxTokens: -1, maxCompletion: -1, predict: -1, topLogprobs: -1}
 	d.r.Kind = kind
 	return d
 }
@@ -104,10 +105,11 @@ func (d *decoder) length(key string, v jsonread.Value) (known bool, err error) {
 	case "max_completion_tokens":
 		return true, d.bound(&d.maxCompletion, v)
 	case "n_predict": // llama.cpp's name; -1 is without limit
-		if !v.IsNull() && string(v.Raw()) != "-1" {
-			return true, d.bound(&d.maxTokens, v)
+		if string(v.Raw()) == "-1" {
+			d.predict = 0
+			return true, nil
 		}
-		return true, nil
+		return true, d.bound(&d.predict, v)
 	case "min_tokens":
 		return true, d.int(infer.FeatureMinTokens, &s.MinTokens, v, 0, maxTokens)
 	case "stop":
@@ -204,9 +206,7 @@ func (d *decoder) bound(dst *int, v jsonread.Value) error {
 	n, err := v.Int(1, maxTokens)
 	if err != nil {
 		if n, any := v.Int(math.MinInt32, math.MaxInt32); any == nil && n >= -1 {
-			if n > 0 {
-				*dst = int(n) // it is held against the budget as it is
-			}
+			*dst = int(max(n, 0)) // it is held against the budget as it is; 0: without limit
 			return d.beyond(v, err)
 		}
 		return err
@@ -295,10 +295,16 @@ func (d *decoder) finish() error {
 	if !d.model {
 		return infer.Invalid("model", "cannot route the request: got no model, wanted its name")
 	}
-	if d.maxTokens > 0 && d.maxCompletion > 0 && d.maxTokens != d.maxCompletion {
-		return infer.Invalid("max_completion_tokens", "cannot use max_tokens %d and max_completion_tokens %d: they differ, wanted one of them", d.maxTokens, d.maxCompletion)
+	for _, m := range []struct {
+		name string
+		n    int
+	}{{"max_completion_tokens", d.maxCompletion}, {"n_predict", d.predict}} {
+		// Which of two counts differs from server to server.
+		if d.maxTokens >= 0 && m.n >= 0 && d.maxTokens != m.n || d.maxCompletion >= 0 && m.n >= 0 && d.maxCompletion != m.n {
+			return infer.Invalid(m.name, "cannot use several bounds (max_tokens, max_completion_tokens, n_predict): they differ, wanted one of them")
+		}
 	}
-	if n := max(d.maxTokens, d.maxCompletion); n > 0 {
+	if n := max(d.maxTokens, d.maxCompletion, d.predict); n > 0 {
 		s.MaxTokens = n
 	}
 	if d.r.Wire != nil {

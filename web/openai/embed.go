@@ -63,7 +63,7 @@ func DecodeEmbed(body []byte) (*infer.EmbedRequest, EmbedOptions, error) {
 			}
 			return d.lost(infer.FeatureUnknown, m, m.Unsupported("cannot use %s: it is not offered", key))
 		}
-		return d.unknown(m)
+		return d.unknownMember(key, m)
 	})
 	switch {
 	case err != nil:
