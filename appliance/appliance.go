@@ -93,7 +93,9 @@ func Open(ctx context.Context, opt Options) (*Appliance, error) {
 			return nil, errors.Join(err, a.Close())
 		}
 	}
-	a.models.apply(a.specs(a.config()))
+	specs := a.specs(a.config())
+	a.sayDoubts(a.config(), specs)
+	a.models.apply(specs)
 	return a, nil
 }
 
@@ -250,6 +252,7 @@ func (a *Appliance) Reload(ctx context.Context) error {
 	a.conf.Store(c)
 	n := a.generation.Add(1)
 	a.log.Info("configuration taken", "generation", n)
+	a.sayDoubts(c, specs)
 	return nil
 }
 

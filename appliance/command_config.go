@@ -5,7 +5,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
+	"strings"
 
 	"hearth/appliance/config"
 )
@@ -44,8 +46,10 @@ func configCheckCommand() *command {
 		name: "check", args: "[FILE]", short: "check a configuration file and list every fault",
 		long: `Reads the file as a start would: unknown keys, wrong units, unknown time zones
 and names that do not fit together are all listed at once, with line and key.
-Exits 1 if there is a fault. A running server takes a changed file on SIGHUP,
-and keeps the old one if the new one has a fault.`,
+Exits 1 if there is a fault. Doubts, which are no faults, stand below: models
+that are refused for want of a price, upstreams that no route names, credentials
+that cannot be read here. A running server takes a changed file on SIGHUP, and
+keeps the old one if the new one has a fault; its log tells faults and doubts.`,
 		setup: func(fs *flag.FlagSet) func(context.Context, *Env, []string) error {
 			var cf configFlags
 			cf.declare(fs)
@@ -57,35 +61,61 @@ and keeps the old one if the new one has a fault.`,
 				if len(args) == 1 {
 					cf.file = args[0]
 				}
-				_, path, err := cf.locate(env)
+				dir, path, err := cf.locate(env)
 				if err != nil {
 					return err
 				}
-				return checkConfig(env, path, *asJSON)
+				return checkConfig(env, dir, path, *asJSON)
 			}
 		},
 	}
 }
 
-func checkConfig(env *Env, path string, asJSON bool) error {
-	_, err := config.Load(path)
+// checkedConfig is what config check prints as JSON.
+type checkedConfig struct {
+	File   string         `json:"file"`
+	Faults []config.Fault `json:"faults"`
+	Doubts []config.Fault `json:"doubts"`
+}
+
+func checkConfig(env *Env, dir dataDir, path string, asJSON bool) error {
+	c, err := config.Load(path)
+	found := checkedConfig{File: path, Faults: []config.Fault{}, Doubts: []config.Fault{}}
 	var faults *config.Faults
 	switch {
-	case err == nil && asJSON:
-		return printJSON(env.Stdout, &config.Faults{File: path, List: []config.Fault{}})
 	case err == nil:
-		_, err = fmt.Fprintf(env.Stdout, "%s: no faults\n", path)
-		return err
-	case errors.As(err, &faults):
-		if asJSON {
-			if err := printJSON(env.Stdout, faults); err != nil {
-				return err
-			}
-		} else {
-			fmt.Fprintln(env.Stdout, faults)
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return fmt.Errorf("cannot read the configuration: %w", err)
 		}
-		return errFound
+		found.Doubts = config.Locate(data, doubts(c, path, localModels(c, dir), env.Getenv))
+	case errors.As(err, &faults):
+		found.Faults = faults.List
+	default:
+		return err
 	}
+	if asJSON {
+		err = printJSON(env.Stdout, found)
+	} else {
+		err = found.print(env.Stdout, faults)
+	}
+	if err == nil && faults != nil {
+		err = errFound
+	}
+	return err
+}
+
+func (c *checkedConfig) print(w io.Writer, faults *config.Faults) error {
+	if faults != nil {
+		_, err := fmt.Fprintln(w, faults)
+		return err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: no faults\n", c.File)
+	for _, d := range c.Doubts {
+		fmt.Fprintf(&b, "  doubt: %s\n", d)
+	}
+	_, err := io.WriteString(w, b.String())
 	return err
 }
 

@@ -147,6 +147,9 @@ func (d *doctor) configuration() {
 	default:
 		d.conf = c
 		d.ok(name, "%s", d.path)
+		for _, x := range doubts(c, d.path, localModels(c, d.dir), d.env.Getenv) {
+			d.bad("warn", name, "see `hearth config check`, which names the line", "%v", x)
+		}
 	}
 }
 

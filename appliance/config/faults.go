@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/BurntSushi/toml"
+
+	"hearth/policy"
 )
 
 // Fault is one thing wrong with a configuration file.
@@ -52,6 +54,17 @@ func (f *Faults) Error() string {
 // around it.
 func (f *Faults) add(key, format string, args ...any) {
 	f.List = append(f.List, Fault{Line: f.lineOf(key), Key: key, Message: fmt.Sprintf(format, args...)})
+}
+
+// Locate gives the lines of what was found in the configuration that stands in
+// data.
+func Locate(data []byte, found []policy.Fault) []Fault {
+	f := Faults{List: []Fault{}, lines: keyLines(data)}
+	for _, x := range found {
+		f.List = append(f.List, Fault{Line: f.lineOf(x.Path), Key: x.Path, Message: x.Message})
+	}
+	f.sort()
+	return f.List
 }
 
 func (f *Faults) lineOf(key string) int {
