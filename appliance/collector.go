@@ -19,9 +19,9 @@ const (
 	heapRoom = 24 << 20
 	// heapGoal is what heap and stacks together should stay below: with the pages
 	// of the program, and with a thousand streams open, that is 100 MB.
-	heapGoal = 74 << 20
+	heapGoal = 72 << 20
 	// leastShare of what is alive may be made in any case.
-	leastShare = 1. / 6
+	leastShare = 1. / 10
 	maxPercent = 1000
 )
 
@@ -44,7 +44,7 @@ type collector struct {
 // tuneCollector begins to adjust; stop ends it and restores the percentage.
 func tuneCollector() (stop func()) {
 	c := &collector{samples: []metrics.Sample{
-		{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"}, {Name: "/gc/scan/globals:bytes"},
+		{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/stacks:bytes"}, {Name: "/gc/scan/globals:bytes"},
 	}}
 	before := debug.SetGCPercent(100)
 	c.percent = 100

@@ -12,7 +12,7 @@ func TestHeapPercent(t *testing.T) {
 	for _, c := range []struct {
 		live uint64
 		want int
-	}{{0, maxPercent}, {4 << 20, 600}, {heapRoom, 100}, {heapRoom * 2, 50}, {64 << 20, 16}, {8 << 30, 16}} {
+	}{{0, maxPercent}, {4 << 20, 600}, {heapRoom, 100}, {heapRoom * 2, 50}, {64 << 20, 12}, {8 << 30, 10}} {
 		if got := heapPercent(c.live); got != c.want {
 			t.Errorf("%d bytes: got %d %%, want %d", c.live, got, c.want)
 		}
@@ -37,12 +37,12 @@ func TestTuneCollector(t *testing.T) {
 			runtime.GC()
 		}
 	}
-	settle(func(p int) bool { return p > 16 })
+	settle(func(p int) bool { return p > 12 })
 	held := make([]*[1 << 20]byte, 0, 96)
 	for range cap(held) {
 		held = append(held, new([1 << 20]byte))
 	}
-	settle(func(p int) bool { return p == 16 })
+	settle(func(p int) bool { return p <= 12 })
 	runtime.KeepAlive(held)
 	stop()
 	if got := percent(); got != before {
