@@ -104,12 +104,12 @@ func (d *answerDecoder) Frame(dst []infer.Event, name string, data []byte) ([]in
 // lives until it is written.
 func (d *answerDecoder) keep(data []byte) *infer.Frame {
 	if cap(d.kept)-len(d.kept) < len(data) {
-		d.kept = make([]byte, 0, max(4<<10, len(data)))
+		d.kept = make([]byte, 0, max(1<<10, len(data)))
 	}
 	at := len(d.kept)
 	d.kept = append(d.kept, data...)
 	if len(d.frames) == cap(d.frames) {
-		d.frames = make([]infer.Frame, 0, 16)
+		d.frames = make([]infer.Frame, 0, 8)
 	}
 	d.frames = append(d.frames, infer.Frame{Data: d.kept[at:len(d.kept):len(d.kept)]})
 	return &d.frames[len(d.frames)-1]
