@@ -2,6 +2,7 @@ package appliance
 
 import (
 	"slices"
+	"strings"
 
 	"hearth/engine/infer"
 	"hearth/policy"
@@ -105,9 +106,12 @@ func (t *target) lost(r *infer.Request) []infer.Loss {
 // route that reports losses lets them pass, but for those that change how many
 // answers there are: no report makes up for one that never comes.
 func refuse(losses []infer.Loss, local, report bool) error {
-	for _, l := range losses {
+	barred := func(l infer.Loss) bool {
 		counted := l.Feature == infer.FeatureChoices || l.Feature == infer.FeatureManyPrompts
-		if !l.Refusable() || report && !counted {
+		return l.Refusable() && (!report || counted)
+	}
+	for i, l := range losses {
+		if !barred(l) {
 			continue
 		}
 		var e *infer.Error
@@ -124,10 +128,28 @@ func refuse(losses []infer.Loss, local, report bool) error {
 		if local && l.Why != "" {
 			e.Message = l.Why // the decoder knows better words
 		}
+		if more := alsoLost(l.Path, losses[i+1:], barred); more != "" && !local {
+			e.Message += "; so would " + more
+		}
 		e.NoRetry, e.Losses = true, losses
 		return e
 	}
 	return nil
+}
+
+// maxNamed bounds how many losses an error names after the first.
+const maxNamed = 8
+
+// alsoLost names the further losses that are not let pass: who has to change a
+// request wants to hear of everything at once.
+func alsoLost(first string, losses []infer.Loss, barred func(infer.Loss) bool) string {
+	var paths []string
+	for _, l := range losses {
+		if barred(l) && l.Path != first && len(paths) < maxNamed && !slices.Contains(paths, l.Path) {
+			paths = append(paths, l.Path)
+		}
+	}
+	return strings.Join(paths, ", ")
 }
 
 // promptEstimate is what the prompt is thought to cost until the target says so.
