@@ -195,7 +195,9 @@ func TestCodex(t *testing.T) {
 			t.Errorf("%s (%s) would be refused", l.Path, l.Feature)
 		}
 	}
-	if !slices.ContainsFunc(lost, func(l infer.Loss) bool { return l.Path == "tools[3]" && l.Feature == infer.FeatureToolHostedOptional }) {
+	if !slices.ContainsFunc(lost, func(l infer.Loss) bool {
+		return l.Path == "tools[3].web_search" && l.Feature == infer.FeatureToolHostedOptional
+	}) {
 		t.Errorf("the hosted tool is not among the losses: %v", lost)
 	}
 }
@@ -210,7 +212,7 @@ func TestHosted(t *testing.T) {
 		r, _ := decode(t, `{"model":"m","input":"a","tools":[{"type":"function","name":"f"},{"type":"web_search"}],"tool_choice":`+choice+`}`)
 		var got infer.Feature
 		for _, u := range r.Uses {
-			if u.Path == "tools[1]" {
+			if u.Path == "tools[1].web_search" {
 				got = u.Feature
 			}
 		}
@@ -219,8 +221,12 @@ func TestHosted(t *testing.T) {
 		}
 	}
 	r, _ := decode(t, `{"model":"m","input":"a","tools":[{"type":"web_search"}],"tool_choice":"required"}`)
-	if !slices.Contains(r.Uses, infer.Use{Feature: infer.FeatureToolHosted, Path: "tools[0]"}) {
+	if !slices.Contains(r.Uses, infer.Use{Feature: infer.FeatureToolHosted, Path: "tools[0].web_search"}) {
 		t.Errorf("a hosted tool that must be used: %v", r.Uses)
+	}
+	r, _ = decode(t, `{"model":"m","input":"a","tools":[{"type":"web search\r\nx: y"}]}`)
+	if !slices.ContainsFunc(r.Uses, func(u infer.Use) bool { return u.Path == "tools[0]" }) {
+		t.Errorf("a tool whose type is no word: %v", r.Uses)
 	}
 }
 

@@ -34,8 +34,17 @@ func (d *decoder) tool(v jsonread.Value, space, remark string) error {
 	case kind == "namespace" && space == "":
 		return d.namespace(v)
 	}
-	d.hosted = append(d.hosted, hostedTool{kind, v.Path()})
+	d.hosted = append(d.hosted, hostedTool{kind, kindPath(v, kind)})
 	return nil
+}
+
+// kindPath is where v stands and, where that is a word, what it is: the place in
+// a list alone would not tell a caller what gets lost.
+func kindPath(v jsonread.Value, kind string) string {
+	if len(kind) > maxFlatName || !plain(kind) {
+		return v.Path()
+	}
+	return v.Path() + "." + kind
 }
 
 // hostedTool is a tool that the provider runs, as far as we must know it.
