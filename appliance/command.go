@@ -10,6 +10,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"hearth/engine/infer"
 )
 
 // Exit codes of every command.
@@ -67,10 +69,15 @@ func Main(args []string, env *Env) int {
 	case errors.Is(err, errFound):
 		return exitFailure
 	case errors.As(err, &usage):
-		fmt.Fprintf(env.Stderr, "hearth: %v\n", err)
+		fmt.Fprintf(env.Stderr, "hearth: %s\n", strings.TrimPrefix(strings.TrimPrefix(err.Error(), "hearth: "), "hearth "))
 		return exitUsage
 	}
-	fmt.Fprintf(env.Stderr, "hearth: %v\n", err)
+	text := err.Error()
+	var e *infer.Error
+	if errors.As(err, &e) {
+		text = strings.TrimPrefix(text, string(e.Code)+": ") // the code is for callers over HTTP
+	}
+	fmt.Fprintf(env.Stderr, "hearth: %s\n", text)
 	return exitFailure
 }
 

@@ -36,7 +36,7 @@ several times after one round that is not timed.`,
 			fs.IntVar(&o.Threads, "threads", 0, "compute with `N` threads; 0: one a core")
 			fs.IntVar(&o.Repeat, "repeat", 5, "measure `N` times")
 			fs.StringVar(&o.Kernels, "kernels", "", "force an instruction `SET`, for instance portable; empty: the best")
-			fs.StringVar(&o.Activations, "activations", "", "\"q8\" or \"f32\"; empty: as the server does")
+			fs.StringVar(&o.Activations, "activations", "", "`PRECISION` of activations: q8 or f32; empty: as the server does")
 			asJSON := fs.Bool("json", false, "print one JSON document")
 			return func(ctx context.Context, env *Env, args []string) error {
 				if len(args) != 1 {

@@ -10,12 +10,13 @@ import (
 	"strings"
 
 	"hearth/appliance/config"
+	"hearth/engine/infer"
 )
 
 func configCommand() *command {
 	return &command{
-		name: "config", short: "check or show the configuration",
-		sub: []*command{configCheckCommand(), configShowCommand()},
+		name: "config", short: "check, reload or show the configuration",
+		sub: []*command{configCheckCommand(), configReloadCommand(), configShowCommand()},
 	}
 }
 
@@ -25,7 +26,7 @@ type configFlags struct {
 }
 
 func (c *configFlags) declare(fs *flag.FlagSet) {
-	fs.StringVar(&c.data, "data", "", "data `DIR` (default $XDG_DATA_HOME/hearth)")
+	fs.StringVar(&c.data, "data", "", "data `DIR` (default $XDG_DATA_HOME/hearth, else ~/.local/share/hearth)")
 	fs.StringVar(&c.file, "config", "", "configuration `FILE` (default DIR/appliance.toml)")
 }
 
@@ -117,6 +118,30 @@ func (c *checkedConfig) print(w io.Writer, faults *config.Faults) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+func configReloadCommand() *command {
+	return &command{
+		name: "reload", short: "have the running server take its changed configuration",
+		long: `Does what SIGHUP does, and tells what came of it: a file with a fault changes
+nothing, its faults are listed and the exit code is 1. No stream is cut. Doubts
+are listed by hearth config check.`,
+		setup: adminCommand(func(_ *flag.FlagSet, af *adminFlags) func(context.Context, *Env, *connection, []string) error {
+			return func(ctx context.Context, env *Env, c *connection, _ []string) error {
+				if c.local != nil {
+					return infer.Errorf(infer.CodeUnavailable, "no server is running; it takes the configuration when it starts")
+				}
+				if _, err := opReload.call(ctx, c, none{}); err != nil {
+					return err
+				}
+				if af.json {
+					return printJSON(env.Stdout, none{})
+				}
+				_, err := fmt.Fprintln(env.Stdout, "taken: new requests are served by it, those under way end as they began")
+				return err
+			}
+		}),
+	}
 }
 
 func configShowCommand() *command {

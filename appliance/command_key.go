@@ -73,12 +73,12 @@ func keyCreateCommand() *command {
 				"regions":      fs.String("regions", "", "`REGIONS` in which it may be served, with commas; empty: its tenant's"),
 				"effects":      fs.String("effects", "", "effect `CLASSES` it may ask for: read-only, effectful; empty: both"),
 			}
-			fs.IntVar(&k.Limits.RequestsPerMinute, "requests-per-minute", 0, "`N`; 0: its tenant's rule for keys")
-			fs.IntVar(&k.Limits.TokensPerMinute, "tokens-per-minute", 0, "`N`; 0: its tenant's rule for keys")
+			fs.IntVar(&k.Limits.RequestsPerMinute, "requests-per-minute", 0, "`N` requests a minute; 0: its tenant's rule for keys")
+			fs.IntVar(&k.Limits.TokensPerMinute, "tokens-per-minute", 0, "`N` tokens a minute, prompt and answer; 0: its tenant's rule for keys")
 			fs.IntVar(&k.Limits.Concurrency, "concurrency", 0, "`N` open requests; 0: its tenant's rule for keys")
 			caps := map[store.Period]*string{}
-			for _, p := range []store.Period{store.Day, store.Month, store.Total} {
-				caps[p] = fs.String("budget-"+string(p), "", "cap in `USD` for each "+string(p)+", for instance 5.00")
+			for p, span := range map[store.Period]string{store.Day: "a day", store.Month: "a month", store.Total: "in all"} {
+				caps[p] = fs.String("budget-"+string(p), "", "at most so many `USD` "+span+", for instance 5.00")
 			}
 			return func(ctx context.Context, env *Env, c *connection, _ []string) error {
 				for name, list := range map[string]*[]string{"models": &k.Models, "tools": &k.Tools,
@@ -215,7 +215,7 @@ func keySetupCommand() *command {
 				if af.json {
 					return printJSON(env.Stdout, l)
 				}
-				_, err = fmt.Fprintf(env.Stdout, "%s\n(works once, within %s)\n", l.URL, setupLifetime)
+				_, err = fmt.Fprintf(env.Stdout, "%s\n(works once, for %d minutes)\n", l.URL, int(setupLifetime.Minutes()))
 				return err
 			}
 		}),

@@ -1,6 +1,7 @@
 package appliance
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -59,6 +60,8 @@ func parseTime(s string) (time.Time, error) {
 func ledgerListCommand() *command {
 	return &command{
 		name: "list", short: "list requests, newest first",
+		long: `UPSTREAM served it in the end ("local" is the engine in this box), after so many
+TRIES; LOST counts the fields that translation lost. hearth ledger show names them.`,
 		setup: adminCommand(func(fs *flag.FlagSet, af *adminFlags) func(context.Context, *Env, *connection, []string) error {
 			var f store.Filter
 			ready := declareFilter(fs, &f)
@@ -75,10 +78,10 @@ func ledgerListCommand() *command {
 					return printJSON(env.Stdout, rows)
 				}
 				return table(env.Stdout, func(w io.Writer) {
-					fmt.Fprintln(w, "STARTED\tREQUEST\tTENANT\tMODEL\tOUTCOME\tIN\tOUT\tUSD")
+					fmt.Fprintln(w, "STARTED\tREQUEST\tTENANT\tMODEL\tOUTCOME\tUPSTREAM\tTRIES\tLOST\tIN\tOUT\tUSD")
 					for _, r := range rows {
-						fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\n", r.Started.Local().Format(time.DateTime), r.RequestID, r.Tenant,
-							r.Model, r.Outcome, r.Usage.Prompt(), r.Usage.Output, usd(r.ChargeNano))
+						fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\n", r.Started.Local().Format(time.DateTime), r.RequestID, r.Tenant,
+							r.Model, r.Outcome, cmp.Or(r.Backend, "-"), len(r.Attempts), len(r.Losses), r.Usage.Prompt(), r.Usage.Output, usd(r.ChargeNano))
 					}
 				})
 			}
@@ -206,7 +209,11 @@ func attemptText(a *store.Attempt) string {
 	if a.ErrorCode != "" {
 		s += ", " + a.ErrorCode
 	}
-	if !a.Sent {
+	switch {
+	case a.Sent:
+	case a.Status != 0:
+		s += ", not begun there"
+	default:
 		s += ", not sent"
 	}
 	if a.UpstreamRequestID != "" {

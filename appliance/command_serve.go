@@ -24,7 +24,7 @@ a second one ends at once.`,
 			var cf configFlags
 			cf.declare(fs)
 			listen := fs.String("listen", "", "`HOST:PORT`, in place of server.listen")
-			device := fs.String("device", "auto", "`auto`, cpu or cuda, for models that name none")
+			device := fs.String("device", "auto", "`DEVICE` of models that name none: auto, cpu or cuda")
 			return func(ctx context.Context, env *Env, _ []string) error {
 				switch *device {
 				case "auto", "cpu", "cuda":

@@ -71,7 +71,7 @@ func (a *Appliance) openFirstRun(ctx context.Context) error {
 func (a *Appliance) Announce(ctx context.Context, w io.Writer) error {
 	base := a.baseURL()
 	if a.first == nil {
-		_, err := fmt.Fprintf(w, "Hearth %s\n\n  status page  %s/\n  data         %s\n\n", Version, base, a.dir)
+		_, err := fmt.Fprintf(w, "Hearth %s\n\n  status page  %s/  (`hearth key setup` makes a link that signs in)\n  data         %s\n\n", Version, base, a.dir)
 		return err
 	}
 	a.first.BaseURL, a.first.SetupURL = base, base+setupFragment+a.first.SetupToken
@@ -88,7 +88,7 @@ func (a *Appliance) Announce(ctx context.Context, w io.Writer) error {
 	_, err = fmt.Fprintf(w, `Hearth %s, first start
 
   status page  %s
-               (this link works once, within %s)
+               (this link works once, for %d minutes)
   api key      %s
                (shown now and never again)
   data         %s
@@ -100,7 +100,7 @@ Try it:
     -H 'Content-Type: application/json' \
     -d '{"model": "%s", "stream": true, "messages": [{"role": "user", "content": "What is Hearth?"}]}'
 
-`, Version, a.first.SetupURL, setupLifetime, a.first.APIKey, a.dir, shellQuote(a.dir.rootPEM()), base, a.first.APIKey, a.config().Models[0].Name)
+`, Version, a.first.SetupURL, int(setupLifetime.Minutes()), a.first.APIKey, a.dir, shellQuote(a.dir.rootPEM()), base, a.first.APIKey, a.config().Models[0].Name)
 	return err
 }
 

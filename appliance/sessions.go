@@ -73,7 +73,7 @@ func (a *Appliance) Setup(ctx context.Context, token string) (*web.Session, erro
 	}
 	right := subtle.ConstantTimeCompare([]byte(hashOf(token)), []byte(rec.Hash)) == 1
 	if !right || rec.Hash == "" || a.now().After(rec.Expires) {
-		return nil, infer.Errorf(infer.CodeUnauthorized, "the set-up link is not valid: it works once and for %s; `hearth key setup` makes a new one", setupLifetime)
+		return nil, infer.Errorf(infer.CodeUnauthorized, "the set-up link is not valid: it works once, for %d minutes; `hearth key setup` makes a new one", int(setupLifetime.Minutes()))
 	}
 	if err := blobs.Delete(ctx, setupBlob); err != nil {
 		return nil, err
