@@ -71,7 +71,7 @@ func (c CompletionsClient) EncodeRequest(r *infer.Request, t wire.Target) (*wire
 	if r.Echo {
 		w.raw("echo", "true")
 	}
-	w.bound("max_tokens", t)
+	w.bound("max_tokens", t.MaxOutput) // for the API would stop at 16
 	w.sampling()
 	if r.Sampling.Logprobs {
 		w.int("logprobs", int64(r.Sampling.TopLogprobs))

@@ -62,7 +62,7 @@ func appendChatRequest(r *infer.Request, t wire.Target, p *profile) ([]byte, err
 		return nil, err
 	}
 	w.tools()
-	w.bound(p.limit, t)
+	w.bound(p.limit, 0)
 	w.sampling()
 	if s := &r.Sampling; s.Logprobs {
 		w.raw("logprobs", "true")
@@ -79,15 +79,16 @@ func appendChatRequest(r *infer.Request, t wire.Target, p *profile) ([]byte, err
 	return append(w.b, '}'), nil
 }
 
-// bound limits the answer: as the request says, or else as the target must.
-func (w *requestWriter) bound(name string, t wire.Target) {
+// bound limits the answer: as the request says, or else to most tokens; 0: not at
+// all. A chat without a bound is let go on as long as the provider does.
+func (w *requestWriter) bound(name string, most int) {
 	switch n := w.r.Sampling.MaxTokens; {
 	case n > 0:
 		w.int(name, int64(n))
 	case n < 0:
 		w.int(name, 0)
-	case t.MaxOutput > 0:
-		w.int(name, int64(t.MaxOutput))
+	case most > 0:
+		w.int(name, int64(most))
 	}
 }
 

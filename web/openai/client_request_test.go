@@ -63,7 +63,7 @@ func TestNativeRequest(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.Stream, r.Wire.Set = o.Stream, set
-		out, err := NewChatClient(profile).EncodeRequest(r, wire.Target{Model: "up"})
+		out, err := NewChatClient(profile).EncodeRequest(r, wire.Target{Model: "up", MaxOutput: 77}) // which a chat need not name
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -96,7 +96,7 @@ func TestEncodeSmall(t *testing.T) {
 		want string
 	}{
 		"plain": {func(*infer.Request) {}, `"store":false`},
-		"bound": {func(r *infer.Request) {}, `"max_output_tokens":77`},
+		"bound": {func(r *infer.Request) { r.Sampling.MaxTokens = 77 }, `"max_output_tokens":77`},
 		"schema": {func(r *infer.Request) {
 			r.Format = infer.Format{Kind: infer.FormatJSONSchema, Schema: []byte(`{"a":1}`)}
 		}, `"text":{"format":{"type":"json_schema","name":"answer","schema":{"a":1},"strict":false}}`},
@@ -117,12 +117,8 @@ func TestEncodeSmall(t *testing.T) {
 		r := infer.NewRequest()
 		r.Messages = []infer.Message{{Role: infer.RoleUser, Content: []infer.Part{{Type: "text", Text: "a"}}}}
 		c.set(r)
-		target := wire.Target{Model: "m"}
-		if name == "bound" {
-			target.MaxOutput = 77
-		}
-		o, err := Client{}.EncodeRequest(r, target)
-		if err != nil || !strings.Contains(string(o.Body), c.want) || !json.Valid(o.Body) {
+		o, err := Client{}.EncodeRequest(r, wire.Target{Model: "m", MaxOutput: 78})
+		if err != nil || !strings.Contains(string(o.Body), c.want) || !json.Valid(o.Body) || strings.Contains(string(o.Body), ":78") {
 			t.Errorf("%s: got %s, %v", name, o.Body, err)
 		}
 	}

@@ -75,7 +75,7 @@ func appendRequest(dst []byte, r *infer.Request, t wire.Target, count bool) ([]b
 	}
 	w.reasoning()
 	if !count {
-		w.decoding(t)
+		w.decoding()
 		w.hints()
 	}
 	return append(w.b, '}'), nil
@@ -418,14 +418,12 @@ func effortOf(budget int) string {
 	return "high"
 }
 
-// decoding writes what differs from the defaults: absent stays absent.
-func (w *requestWriter) decoding(t wire.Target) {
+// decoding writes what differs from the defaults: absent stays absent, also a
+// bound of the answer.
+func (w *requestWriter) decoding() {
 	r, s := w.r, &w.r.Sampling
-	switch {
-	case s.MaxTokens > 0:
+	if s.MaxTokens > 0 {
 		w.int("max_output_tokens", s.MaxTokens)
-	case t.MaxOutput > 0:
-		w.int("max_output_tokens", t.MaxOutput)
 	}
 	if s.Temperature != 1 {
 		w.key("temperature")
