@@ -152,8 +152,8 @@ func (v *visitor) json(raw json.RawMessage) json.RawMessage {
 			continue
 		}
 		was := string(raw[i:end])
-		if raw[i] == '"' && json.Unmarshal(raw[i:end], &was) != nil {
-			was = ""
+		if raw[i] == '"' {
+			was = unquoted(raw[i:end])
 		}
 		if is := v.text(was); is != was {
 			out = append(append(out, raw[last:i]...), jsonText(is)...)
@@ -165,6 +165,17 @@ func (v *visitor) json(raw json.RawMessage) json.RawMessage {
 		return raw
 	}
 	return append(out, raw[last:]...)
+}
+
+// unquoted is the text of a JSON string, empty if it is none.
+func unquoted(raw []byte) (s string) {
+	if bytes.IndexByte(raw, '\\') < 0 && len(raw) > 1 {
+		return string(raw[1 : len(raw)-1])
+	}
+	if json.Unmarshal(raw, &s) != nil {
+		return ""
+	}
+	return s
 }
 
 // scalarEnd is the end of the text or number that begins at i; i: none does.

@@ -80,7 +80,7 @@ func (b *backend) maxOutput(r *infer.Request) int {
 	if each <= 0 {
 		each = defaultMaxOutput
 	}
-	choices := max(1, r.Sampling.N) * max(1, len(r.Prompts))
+	choices := max(1, r.Sampling.N, r.Sampling.BestOf) * max(1, len(r.Prompts))
 	if each > math.MaxInt32/choices {
 		return math.MaxInt32
 	}

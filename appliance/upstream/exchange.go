@@ -21,6 +21,8 @@ type exchange struct {
 
 	emitted bool // an event has been passed on
 	usage   bool // the last event has been
+
+	hidden [][]byte // the secrets that the request carries
 }
 
 func (x *exchange) run() error {
@@ -28,6 +30,10 @@ func (x *exchange) run() error {
 	if err != nil {
 		return err
 	}
+	secrets(x.head, func(s string) bool {
+		x.hidden = append(x.hidden, []byte(s))
+		return true
+	})
 	defer func() {
 		if !x.handed {
 			resp.Body.Close()
@@ -89,6 +95,7 @@ func (x *exchange) pass(events []infer.Event, native, more bool) (bool, error) {
 		case infer.EventUsage:
 			x.usage = true
 		}
+		x.hide(ev)
 		x.emitted = true
 		if !x.emit(*ev) {
 			return false, nil

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"bytes"
 	"net/http"
 	"strings"
 
@@ -40,6 +41,23 @@ func (a *attempt) discreet(s string) string {
 	})
 	return s
 }
+
+// hide takes the request's secrets out of a piece of an answer. One that comes in
+// two pieces is not found; no server that repeats what it was sent cuts it.
+func (x *exchange) hide(ev *infer.Event) {
+	for _, secret := range x.hidden {
+		if ev.Frame != nil && bytes.Contains(ev.Frame.Data, secret) {
+			own := *ev.Frame
+			own.Data = bytes.ReplaceAll(own.Data, secret, ellipsis)
+			ev.Frame = &own
+		}
+		if len(ev.Text) >= len(secret) && strings.Contains(ev.Text, string(secret)) {
+			ev.Text = strings.ReplaceAll(ev.Text, string(secret), string(ellipsis))
+		}
+	}
+}
+
+var ellipsis = []byte("…")
 
 // scrub takes the request's secrets out of what an error tells.
 func (a *attempt) scrub(e *infer.Error) {

@@ -170,6 +170,7 @@ type ToolCall struct {
 // Sampling holds the decoding parameters. NewRequest gives the defaults.
 type Sampling struct {
 	N                 int     // choices per prompt, at least 1
+	BestOf            int     // choices that a provider makes and charges for, to give the best N of them; 0: N
 	MaxTokens         int     // 0: as many as the context allows
 	MinTokens         int     // end tokens are masked before this many
 	Temperature       float64 // 0 is greedy

@@ -3,6 +3,7 @@ package anthropic
 import (
 	"hearth/engine/infer"
 	"hearth/web/jsonread"
+	"hearth/web/wire"
 )
 
 // counts are the numbers of usage objects as they come; -1: not told. A later
@@ -13,11 +14,8 @@ type counts struct {
 
 func noCounts() counts { return counts{-1, -1, -1, -1, -1, -1} }
 
-// maxCount is the largest number of tokens that is believed.
-const maxCount = 1 << 40
-
 func take(c *jsonread.Cursor, dst *int64) {
-	if n, ok := c.Int(); ok && n >= 0 && n <= maxCount {
+	if n, ok := c.Int(); ok && n >= 0 && n <= wire.MaxCount {
 		*dst = n
 	}
 }

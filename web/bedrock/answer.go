@@ -40,7 +40,7 @@ func (n *counts) take(c *jsonread.Cursor) {
 			c.Skip()
 			continue
 		}
-		if v, ok := c.Int(); ok && v >= 0 && v <= 1<<40 {
+		if v, ok := c.Int(); ok && v >= 0 && v <= wire.MaxCount {
 			*to = int(v)
 		}
 	}
@@ -55,7 +55,7 @@ func (n *counts) details(c *jsonread.Cursor) {
 			case "ttl":
 				ttl = c.Str()
 			case "inputTokens":
-				if v, ok := c.Int(); ok && v >= 0 && v <= 1<<40 {
+				if v, ok := c.Int(); ok && v >= 0 && v <= wire.MaxCount {
 					tokens = int(v)
 				}
 			default:

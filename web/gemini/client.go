@@ -169,7 +169,7 @@ func (Client) DecodeCount(body []byte) (int, error) {
 		}
 	}
 	// A count of nothing is left out, as ProtoJSON does with zeros.
-	if !c.End() || has && n < 0 || n > 1<<40 {
+	if !c.End() || has && n < 0 || n > wire.MaxCount {
 		return 0, wire.Malformed(nil)
 	}
 	return int(n), nil

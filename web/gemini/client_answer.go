@@ -373,7 +373,7 @@ func (d *answerDecoder) count(c *jsonread.Cursor) bool {
 			c.Skip()
 			continue
 		}
-		if n, ok := c.Int(); ok && n >= 0 && n <= 1<<40 {
+		if n, ok := c.Int(); ok && n >= 0 && n <= wire.MaxCount {
 			*dst, stated = int(n), true
 		}
 	}

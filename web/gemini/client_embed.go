@@ -107,7 +107,7 @@ func (Client) DecodeEmbed(r *infer.EmbedRequest, o *wire.Outgoing, body []byte) 
 	res := &infer.EmbedResult{Model: r.Model}
 	stated := false
 	tokens := func(n int64, ok bool) {
-		if ok && n >= 0 && n <= 1<<40 {
+		if ok && n >= 0 && n <= wire.MaxCount {
 			res.Usage.PromptTokens += int(n)
 			stated = true
 		}

@@ -218,7 +218,7 @@ func (d *answerDecoder) read(l *line) {
 }
 
 func count(c *jsonread.Cursor, dst *int) {
-	if n, ok := c.Int(); ok && n >= 0 && n <= 1<<40 {
+	if n, ok := c.Int(); ok && n >= 0 && n <= wire.MaxCount {
 		*dst = int(n)
 	}
 }

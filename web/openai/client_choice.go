@@ -38,6 +38,7 @@ type choicePiece struct {
 	bodyEmpty bool
 	role      bool
 	finishAt  span
+	indexAt   span
 }
 
 // readChoice reads one member of choices into p, whose slices are used again.
@@ -48,9 +49,11 @@ func readChoice(c *jsonread.Cursor, p *choicePiece, lps bool) {
 	for p.inside = c.Offset(); object && c.More(); {
 		switch key := c.Key(); string(key) {
 		case "index":
-			if n, ok := c.Int(); ok && n >= 0 && n < 1<<20 {
-				p.index = int(n)
-			}
+			p.indexAt = spanOf(c, func() {
+				if n, ok := c.Int(); ok && n >= 0 && n < 1<<20 {
+					p.index = int(n)
+				}
+			})
 		case "delta", "message":
 			readDelta(c, p)
 		case "text": // of completions

@@ -272,6 +272,7 @@ func TestMendedFrames(t *testing.T) {
 		{"no role", []string{delta(`{"content":"a"}`, ""), delta(`{"content":"b"}`, "stop")}, []string{delta(`{"role":"assistant","content":"a"}`, ""), delta(`{"content":"b"}`, "stop")}},
 		{"no role, empty delta", []string{delta(`{}`, "stop")}, []string{delta(`{"role":"assistant"}`, "stop")}},
 		{"no index of the choice, no object", []string{`{"x":1.0,"choices":[{"delta":{"role":"assistant"},"finish_reason":"stop"}]}`}, []string{`{"object":"chat.completion.chunk","x":1.0,"choices":[{"index":0,"delta":{"role":"assistant"},"finish_reason":"stop"}]}`}},
+		{"an index that is none", []string{`{"object":"chat.completion.chunk","choices":[{"index": -1,"delta":{"role":"assistant"},"finish_reason":"stop"}]}`}, []string{`{"object":"chat.completion.chunk","choices":[{"index": 0,"delta":{"role":"assistant"},"finish_reason":"stop"}]}`}},
 		{"another object", []string{`{"object":"","choices":[{"index":0,"delta":{"role":"assistant"},"finish_reason":"stop"}]}`}, []string{`{"object":"chat.completion.chunk","choices":[{"index":0,"delta":{"role":"assistant"},"finish_reason":"stop"}]}`}},
 		{"a word of its own", []string{delta(`{"role":"assistant","content":"a"}`, "eos_token")}, []string{delta(`{"role":"assistant","content":"a"}`, "stop")}},
 		{"an empty word", []string{`{"object":"chat.completion.chunk","choices":[{"index":0,"delta":{"role":"assistant"},"finish_reason":""}]}`, end}, []string{`{"object":"chat.completion.chunk","choices":[{"index":0,"delta":{"role":"assistant"},"finish_reason":null}]}`, end}},

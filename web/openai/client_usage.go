@@ -3,6 +3,7 @@ package openai
 import (
 	"hearth/engine/infer"
 	"hearth/web/jsonread"
+	"hearth/web/wire"
 )
 
 // counted is a usage object as it stood on the wire; -1: not stated.
@@ -59,7 +60,7 @@ func readUsage(c *jsonread.Cursor) counted {
 }
 
 func count(c *jsonread.Cursor, dst *int) {
-	if n, ok := c.Int(); ok && n >= 0 && n <= 1<<40 {
+	if n, ok := c.Int(); ok && n >= 0 && n <= wire.MaxCount {
 		*dst = int(n)
 	}
 }

@@ -50,7 +50,7 @@ func (Completion) DecodeRequest(_ *http.Request, body []byte) (*infer.Request, w
 		case "echo":
 			return d.flag(infer.FeatureEcho, &d.r.Echo, m)
 		case "best_of":
-			return d.int("", &bestOf, m, 1, maxN)
+			return setInt(&bestOf, m, 1, maxForeignN)
 		case "max_tokens": // nothing is made of an echo that is only to be scored
 			if string(m.Raw()) == "0" {
 				none = true
@@ -97,6 +97,7 @@ func (d *decoder) finishCompletion(bestOf int) error {
 		return infer.Invalid("best_of", "cannot use best_of %d: wanted at least n, which is %d", bestOf, s.N)
 	case bestOf > s.N:
 		err := infer.Unsupported("best_of", "cannot use best_of %d with n %d: choosing the best of several is not offered, wanted them equal", bestOf, s.N)
+		s.BestOf = bestOf
 		if err := d.note(infer.Use{Feature: infer.FeatureUnknown, Path: "best_of", Why: err.Message}); err != nil {
 			return err
 		}

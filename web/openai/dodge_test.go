@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"hearth/engine/infer"
+	"hearth/web/jsonread"
 	"hearth/web/wire"
 )
 
@@ -69,6 +70,35 @@ func TestNativeBoundIsKnown(t *testing.T) {
 		o, err := NewChatClient(c.profile).EncodeRequest(r, wire.Target{Model: "m"})
 		if err != nil || strings.ReplaceAll(string(o.Body), " ", "") != c.want {
 			t.Errorf("%s %s: %s, %v", c.profile, c.body, o.Body, err)
+		}
+	}
+}
+
+// Every choice that a provider may make is held for, and more are refused.
+func TestChoicesAreHeldFor(t *testing.T) {
+	for _, c := range []struct {
+		members   string
+		n, bestOf int
+	}{
+		{`"n":1024`, 1024, 0}, {`"n":1025`, 0, 0}, {`"n":10000`, 0, 0}, {`"n":2147483647`, 0, 0}, {`"n":0`, 0, 0},
+		{`"n":2,"best_of":20`, 2, 20}, {`"best_of":1024`, 1, 1024}, {`"best_of":5000`, 0, 0}, {`"best_of":1`, 1, 0}, {`"best_of":null`, 1, 0},
+	} {
+		r, _, err := Completion{}.DecodeRequest(&http.Request{}, []byte(`{"model":"m","prompt":"a","max_tokens":3,`+c.members+`}`))
+		if (err == nil) != (c.n > 0) {
+			t.Errorf("%s: %v", c.members, err)
+		} else if err == nil && (r.Sampling.N != c.n || r.Sampling.BestOf != c.bestOf) {
+			t.Errorf("%s: %d of %d", c.members, r.Sampling.N, r.Sampling.BestOf)
+		}
+	}
+}
+
+// No provider can charge for more tokens than any model can make.
+func TestImplausibleCounts(t *testing.T) {
+	for count, stated := range map[string]bool{"5": true, "268435456": true, "268435457": false, "4000000000": false, "9223372036854775807": false, "-5": false, "1e308": false, `"5"`: false} {
+		var c jsonread.Cursor
+		c.Reset([]byte(`{"prompt_tokens":` + count + `,"completion_tokens":` + count + `}`))
+		if u := readUsage(&c); u.stated() != stated {
+			t.Errorf("%s: %+v", count, u)
 		}
 	}
 }

@@ -250,7 +250,10 @@ func (d *decoder) int(f infer.Feature, dst *int, v jsonread.Value, lo, hi int64)
 	was := *dst
 	if err := setInt(dst, v, lo, hi); err != nil {
 		if n, any := v.Int(lo, math.MaxInt32); any == nil {
-			if f == infer.FeatureChoices && n <= maxForeignN {
+			if f == infer.FeatureChoices {
+				if n > maxForeignN {
+					return v.Errorf("cannot use n: got %d, wanted at most %d", n, maxForeignN)
+				}
 				*dst = int(n) // it is held against the budget as it is
 			}
 			return d.beyond(v, err)

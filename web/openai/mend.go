@@ -68,8 +68,12 @@ var finishes = []string{"stop", "length", "tool_calls", "content_filter", "funct
 // mendChoice mends the head of a choice: its index, role and finish.
 func (d *answerDecoder) mendChoice(s *choiceState, i int) {
 	p, m := &d.piece, &d.mend
-	if p.index < 0 && !d.whole {
-		m.into(p.inside, false, "index", jsonwrite.Int(nil, int64(i)))
+	switch index := jsonwrite.Int(nil, int64(i)); {
+	case p.index >= 0 || d.whole:
+	case p.indexAt == (span{}):
+		m.into(p.inside, false, "index", index)
+	default: // a name that stands twice is read by some as the first, by others as the last
+		m.put(p.indexAt, string(index))
 	}
 	if !s.seen && p.body > 0 && !p.role && !d.plain {
 		m.into(p.body, p.bodyEmpty, "role", []byte(`"assistant"`))

@@ -6,6 +6,7 @@ import (
 
 	"hearth/engine/infer"
 	"hearth/web/jsonread"
+	"hearth/web/wire"
 )
 
 // stringMember is a top-level string member of an object.
@@ -214,7 +215,7 @@ func (o *readObject) count(c *jsonread.Cursor) {
 
 func tokens(c *jsonread.Cursor) int {
 	n, ok := c.Int()
-	if !ok || n < 0 || n > 1<<40 {
+	if !ok || n < 0 || n > wire.MaxCount {
 		return -1
 	}
 	return int(n)
