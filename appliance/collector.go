@@ -22,7 +22,7 @@ const (
 	heapGoal = 72 << 20
 	// leastShare of what is alive may be made in any case.
 	leastShare = 1. / 10
-	maxPercent = 1000
+	maxPercent = 500
 )
 
 // heapPercent is the percentage that gives as much room as there should be where

@@ -12,7 +12,7 @@ func TestHeapPercent(t *testing.T) {
 	for _, c := range []struct {
 		live uint64
 		want int
-	}{{0, maxPercent}, {4 << 20, 600}, {heapRoom, 100}, {heapRoom * 2, 50}, {64 << 20, 12}, {8 << 30, 10}} {
+	}{{0, maxPercent}, {6 << 20, 400}, {heapRoom, 100}, {heapRoom * 2, 50}, {64 << 20, 12}, {8 << 30, 10}} {
 		if got := heapPercent(c.live); got != c.want {
 			t.Errorf("%d bytes: got %d %%, want %d", c.live, got, c.want)
 		}
