@@ -20,6 +20,8 @@ var localClass = map[infer.Feature]infer.Class{
 	infer.FeatureAudio:            infer.Dropped,
 	infer.FeatureVideo:            infer.Dropped,
 	infer.FeatureFile:             infer.Dropped,
+	infer.FeatureFileURL:          infer.Dropped,
+	infer.FeatureFileStored:       infer.Dropped,
 	infer.FeatureCitations:        infer.Dropped,
 	infer.FeatureRefusalPart:      infer.Transformed, // text
 	infer.FeatureToolResultError:  infer.Emulated,    // said in the result's text
@@ -83,8 +85,9 @@ var localClass = map[infer.Feature]infer.Class{
 	infer.FeatureReasoningEncrypted: infer.Dropped,
 
 	infer.FeatureTemplateArgs:  infer.Carried,
-	infer.FeatureState:         infer.Transformed, // kept by the appliance
-	infer.FeatureBackground:    infer.Transformed,
+	infer.FeatureTurnUnopened:  infer.Carried,
+	infer.FeatureState:         infer.Dropped, // what the appliance keeps is in the turns
+	infer.FeatureBackground:    infer.Dropped,
 	infer.FeatureTruncation:    infer.Dropped,
 	infer.FeatureContextEdits:  infer.Dropped,
 	infer.FeatureSafety:        infer.Dropped,

@@ -61,7 +61,7 @@ type modalityRule struct{ c RuleConfig }
 // mediaOf gives the medium that a feature brings into a request.
 var mediaOf = map[infer.Feature]string{
 	infer.FeatureImageData: "image", infer.FeatureImageURL: "image", infer.FeatureToolResultMedia: "image",
-	infer.FeatureAudio: "audio", infer.FeatureVideo: "video", infer.FeatureFile: "file",
+	infer.FeatureAudio: "audio", infer.FeatureVideo: "video", infer.FeatureFile: "file", infer.FeatureFileURL: "file", infer.FeatureFileStored: "file",
 }
 
 func (m *modalityRule) examine(e *examination) error {

@@ -1,7 +1,6 @@
 package conform_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -62,85 +61,37 @@ func outbounds() []outbound {
 	}
 }
 
-// bodies are the request that has the field, and the same without it; nil where
-// that is no request.
-func (in *inbound) bodies(f *wire.Field) (with, without []byte) {
-	with = []byte(f.Base)
-	if f.Base == "" {
-		var o map[string]json.RawMessage
-		json.Unmarshal([]byte(in.least), &o)
-		o[f.Path] = json.RawMessage(f.Example)
-		with, _ = json.Marshal(o)
-	}
-	var v any
-	d := json.NewDecoder(bytes.NewReader(with))
-	d.UseNumber()
-	if d.Decode(&v) != nil {
-		return with, nil
-	}
-	if v, ok := remove(v, strings.Split(strings.ReplaceAll(f.Path, "[]", ".[]"), ".")); ok {
-		without, _ = json.Marshal(v)
-	}
-	return with, without
+// example is a request that has one field, and what is made of it.
+type example struct {
+	kind          infer.Kind
+	with, without []byte   // without is nil where that is no request
+	canaries      [][]byte // see canaries
 }
 
-// remove takes what path names out of v: a member, the elements of a list, or
-// those of a type.
-func remove(v any, path []string) (any, bool) {
-	switch x := v.(type) {
-	case map[string]any:
-		if len(path) == 1 {
-			_, ok := x[path[0]]
-			delete(x, path[0])
-			return x, ok
-		}
-		in, ok := remove(x[path[0]], path[1:])
-		if ok {
-			x[path[0]] = in
-		}
-		return x, ok
-	case []any:
-		if path[0] != "[]" {
-			return v, false
-		}
-		if len(path) == 1 {
-			return x[:max(0, len(x)-1)], len(x) > 0
-		}
-		if out := slices.DeleteFunc(slices.Clone(x), func(e any) bool { o, _ := e.(map[string]any); return o["type"] == path[1] }); len(out) < len(x) && len(path) == 2 {
-			return out, true
-		}
-		found := false
-		for i := range x {
-			in, ok := remove(x[i], path[1:])
-			x[i], found = in, found || ok
-		}
-		return x, found
+// body is the request that has the field.
+func (in *inbound) body(f *wire.Field) []byte {
+	if f.Base != "" {
+		return []byte(f.Base)
 	}
-	return v, false
+	var o map[string]json.RawMessage
+	json.Unmarshal([]byte(in.least), &o)
+	o[f.Path] = json.RawMessage(f.Example)
+	body, _ := json.Marshal(o)
+	return body
 }
 
-// encode writes a request for a target from its typed fields; empty where it
-// refuses.
-func (in *inbound) encode(c wire.Client, body []byte) (string, *infer.Request, error) {
-	r, _, err := in.decode(nil, body)
-	if err != nil {
-		return "", nil, err
-	}
-	uses := r.Uses
-	own := *r
-	own.Wire, own.ID, own.Tenant = nil, "req_1", "t"
-	o, err := c.EncodeRequest(&own, wire.Target{Model: "up", MaxOutput: 64})
-	own.Uses = uses
-	if err != nil {
-		return "", &own, err
-	}
-	return o.Path + " " + fmt.Sprint(o.Header) + " " + string(o.Body), &own, nil
+func (in *inbound) example(f *wire.Field) *example {
+	e := &example{with: in.body(f)}
+	var place int
+	e.without, place = in.without(f, e.with)
+	e.canaries = in.canaries(f, e.with, place)
+	return e
 }
 
 // What each table says of a field is what happens to it: dropped fields leave
 // no trace in what is sent, carried ones do, and every loss is listed.
 func TestLossesFieldByField(t *testing.T) {
-	checked := 0
+	checked, birds, needed := 0, 0, map[string]bool{}
 	for i := range inbounds {
 		in := &inbounds[i]
 		for k := range in.fields {
@@ -148,110 +99,63 @@ func TestLossesFieldByField(t *testing.T) {
 			if f.Feature == "" {
 				continue
 			}
-			with, without := in.bodies(f)
-			r, _, err := in.decode(nil, with)
+			e := in.example(f)
+			r, _, err := in.decode(nil, e.with)
 			if err != nil {
-				t.Errorf("%s, %s: cannot decode %s: %v", in.name, f.Path, with, err)
+				t.Errorf("%s, %s: cannot decode %s: %v", in.name, f.Path, e.with, err)
 				continue
 			}
 			at := slices.IndexFunc(r.Uses, func(u infer.Use) bool { return u.Feature == f.Feature })
 			if at < 0 {
-				t.Errorf("%s, %s: %s notes %v, not %s", in.name, f.Path, with, r.Uses, f.Feature)
+				t.Errorf("%s, %s: %s notes %v, not %s", in.name, f.Path, e.with, r.Uses, f.Feature)
 				continue
 			}
+			e.kind = r.Kind
 			for _, out := range outbounds() {
-				in.hold(t, f, &out, with, without)
+				name := fmt.Sprintf("%s, %s to %s", in.name, f.Path, out.name)
+				if !in.hold(t, name, f, r.Uses[at], &out, e) {
+					needed[name] = true
+				}
 				checked++
 			}
+			birds += len(e.canaries)
 		}
 	}
-	t.Logf("%d fields and targets", checked)
+	t.Logf("%d fields and targets, %d places of canaries", checked, birds)
+	for name, why := range excused {
+		if !needed[name] {
+			t.Errorf("%s is excused (%s) without need", name, why)
+		}
+	}
 }
 
-// excused are fields whose example says nothing at some targets, or for which the
-// class of their feature is known to say more than happens, by dialect and path.
+// excused are the fields that show nothing in what is sent though the target has
+// them, with the reason, by dialect, path and target.
 var excused = map[string]string{
-	"OpenAI chat completions, continue_final_message":     "where a last turn of the assistant is always continued there is nothing to say",
-	"OpenAI chat completions, thinking_budget":            "Anthropic takes no budget beyond max_tokens, which the example leaves small",
-	"OpenAI chat completions, thinking_token_budget":      "likewise",
-	"OpenAI chat completions, reasoning.max_tokens":       "likewise",
-	"OpenAI responses, parallel_tool_calls":               "means nothing without tools",
-	"OpenAI responses, prompt":                            "the request has no turns without it",
-	"OpenAI responses, image":                             "the detail of an image has no path of its own",
-	"OpenAI responses, input[].content[].file_id":         "a file that lies at a provider has no data to pass on: refused when it is written",
-	"OpenAI responses, input[].content[].file_url":        "an address is not fetched where only data is taken: refused when it is written",
-	"Gemini generateContent, contents[].parts[].fileData": "likewise",
-	// Labels that only their own server knows under these names: they share the
-	// class of a feature that has another name elsewhere, and go without a word.
-	"OpenAI chat completions, cache_prompt":                       "llama.cpp's",
-	"OpenAI chat completions, prompt_cache_retention":             "OpenAI's",
-	"OpenAI chat completions, request_id":                         "of the open servers",
-	"OpenAI chat completions, add_generation_prompt":              "of the open servers",
-	"OpenAI chat completions, messages[].audio":                   "the id of an earlier answer's sound",
-	"OpenAI responses, prompt_cache_retention":                    "OpenAI's",
-	"OpenAI responses, prompt_cache_options":                      "OpenAI's",
-	"OpenAI responses, client_metadata":                           "Codex's",
-	"OpenAI responses, input[].phase":                             "Codex's",
-	"OpenAI responses, reasoning.context":                         "OpenAI's",
-	"OpenAI responses, reasoning.mode":                            "OpenAI's",
-	"Anthropic messages, speed":                                   "Anthropic's",
-	"Gemini generateContent, contents[].parts[].thoughtSignature": "of a part without a thought",
+	"OpenAI chat completions, continue_final_message to anthropic": always,
+	"OpenAI chat completions, continue_final_message to ollama":    always,
+	"OpenAI chat completions, continue_final_message to bedrock":   always,
+
+	"OpenAI chat completions, return_tokens_as_token_ids to local": "done where the answer is written",
+	"OpenAI completions, return_tokens_as_token_ids to local":      "done where the answer is written",
+
+	"OpenAI chat completions, prompt_cache_key to local":       cached,
+	"OpenAI completions, prompt_cache_key to local":            cached,
+	"OpenAI responses, prompt_cache_key to local":              cached,
+	"OpenAI chat completions, prompt_cache_retention to local": cached,
+	"OpenAI completions, prompt_cache_retention to local":      cached,
+	"OpenAI responses, prompt_cache_retention to local":        cached,
+
+	"OpenAI responses, reasoning.summary to anthropic":                                     shown,
+	"OpenAI responses, reasoning.generate_summary to anthropic":                            shown,
+	"Gemini generateContent, generationConfig.thinkingConfig.includeThoughts to anthropic": shown,
 }
 
-// hold checks one field at one target.
-func (in *inbound) hold(t *testing.T, f *wire.Field, out *outbound, with, without []byte) {
-	t.Helper()
-	name := fmt.Sprintf("%s, %s (%s) to %s", in.name, f.Path, f.Feature, out.name)
-	class := infer.Dropped
-	if f.Feature != infer.FeatureUnknown {
-		class = out.class(f.Feature)
-	}
-	if !slices.Contains([]infer.Class{infer.Carried, infer.Transformed, infer.Emulated, infer.Dropped}, class) {
-		t.Errorf("%s: class %q", name, class)
-		return
-	}
-	r, _, _ := in.decode(nil, with)
-	lost := slices.ContainsFunc(infer.Losses(r.Uses, out.class), func(l infer.Loss) bool { return l.Feature == f.Feature })
-	if want := class == infer.Dropped || class == infer.Emulated; lost != want {
-		// A use may say itself why a target cannot have it, whatever the class.
-		if !lost || !slices.ContainsFunc(r.Uses, func(u infer.Use) bool {
-			return u.Feature == f.Feature && u != (infer.Use{Feature: u.Feature, Path: u.Path})
-		}) {
-			t.Errorf("%s: class %s, listed as lost: %v", name, class, lost)
-		}
-	}
-	if excused[in.name+", "+f.Path] != "" || out.client == nil || r.Kind == infer.Completion && !strings.Contains(out.client.Dialect(), "completions") || without == nil {
-		return
-	}
-	a, _, err := in.encode(out.client, with)
-	if err != nil {
-		if class == infer.Carried || class == infer.Transformed {
-			t.Errorf("%s: class %s, yet refused: %v", name, class, err)
-		}
-		return
-	}
-	b, _, err := in.encode(out.client, without)
-	if err != nil {
-		return // no request without it
-	}
-	switch same := a == b; {
-	case class == infer.Dropped && !same && !shadow(f.Feature):
-		t.Errorf("%s: dropped, yet it shows:\n%.400s\n%.400s", name, a, b)
-	case class == infer.Carried && same:
-		t.Errorf("%s: carried, yet nothing of it is sent: %.300s", name, a)
-	}
-}
-
-// shadow lists the features whose loss shows in what is sent: the place where
-// they stood is left over, or filled with what the target has.
-func shadow(f infer.Feature) bool {
-	switch f {
-	case infer.FeatureUnknown, infer.FeatureToolHosted, infer.FeatureToolCallHosted, infer.FeatureThought, infer.FeatureToolCustom,
-		infer.FeatureThoughtSignature, infer.FeaturePrefill, infer.FeatureCacheBreakpoint, infer.FeatureFile, infer.FeatureVideo:
-		return true
-	}
-	return false
-}
+const (
+	always = "a last turn of the assistant is always continued there"
+	cached = "every prefix is found by its content, and kept while there is room"
+	shown  = "thinking is shown there anyway, and the request does not ask for any"
+)
 
 // LOSSES.md is what the tables say.
 func TestLossesPage(t *testing.T) {
@@ -260,7 +164,8 @@ func TestLossesPage(t *testing.T) {
 
 Written by ` + "`go test ./appliance/conform -update`" + ` from the tables that decide it; the same test checks each row against what is really sent.
 
-A request that goes to a provider of its own dialect is sent as it came, byte for byte, and loses nothing. Anywhere else each field is **c**arried (under this or another name),
+A request that goes to a provider of its own dialect is sent as it came, byte for byte, and loses nothing: **=**. Where a rule of the route has changed the request (words struck out,
+images fetched), it is written anew there too, and **=e** and **=–** say what becomes of the field then. Anywhere else each field is **c**arried (under this or another name),
 **t**ransformed (another form, the same effect), **e**mulated (close, not the same; always reported) or **–** dropped. A dropped field that changes what the answer means is refused
 where the route says ` + "`on_loss = \"reject\"`" + ` (the default) and reported where it says ` + "`\"report\"`" + `; fields marked *hint* cannot change it and are only ever reported. Reports stand in the
 header ` + "`x-hearth-loss`" + `, in the ledger's row, and on the status page. *local* is the engine in this box. Fields with an empty feature are had by every target and not listed.
@@ -277,27 +182,43 @@ header ` + "`x-hearth-loss`" + `, in the ledger's row, and on the status page. *
 			if f.Feature == "" {
 				continue
 			}
+			u := in.use(&f)
 			feature := string(f.Feature)
 			if f.Feature.Hint() {
 				feature += " *hint*"
 			}
 			fmt.Fprintf(&b, "| `%s` | %s |", f.Path, feature)
 			for _, o := range outs {
-				class := infer.Dropped
-				if f.Feature != infer.FeatureUnknown {
-					class = o.class(f.Feature)
-				}
-				switch {
-				case o.client != nil && o.client.Dialect() == in.native && o.name != "vllm" && o.name != "llamacpp":
-					b.WriteString(" = |")
-				case class == infer.Dropped:
-					b.WriteString(" – |")
-				default:
-					fmt.Fprintf(&b, " %c |", class[0])
-				}
+				b.WriteString(" " + in.cell(&f, u, &o) + " |")
 			}
 			fmt.Fprintf(&b, " %s |\n", strings.ReplaceAll(f.Note, "|", "\\|"))
 		}
 	}
 	conform.Page(t, "../../LOSSES.md", b.String())
+}
+
+// use is what the field's example notes of it.
+func (in *inbound) use(f *wire.Field) infer.Use {
+	if r, _, err := in.decode(nil, in.body(f)); err == nil {
+		if i := slices.IndexFunc(r.Uses, func(u infer.Use) bool { return u.Feature == f.Feature }); i >= 0 {
+			return r.Uses[i]
+		}
+	}
+	return infer.Use{Feature: f.Feature}
+}
+
+// cell is what becomes of a field at a target.
+func (in *inbound) cell(f *wire.Field, u infer.Use, out *outbound) string {
+	class := classAt(u, out)
+	letter := string(class[0])
+	if class == infer.Dropped {
+		letter = "–"
+	}
+	switch {
+	case out.client == nil || out.client.Dialect() != in.native:
+		return letter
+	case class == infer.Dropped || class == infer.Emulated:
+		return "=" + letter
+	}
+	return "="
 }

@@ -17,15 +17,19 @@ const (
 	FeatureUnknown Feature = "unknown"
 
 	// Turns and their content.
-	FeatureDeveloperRole   Feature = "developer_role"
-	FeatureSystemMidway    Feature = "system_midway" // a system turn after the first other turn
-	FeatureMessageName     Feature = "message_name"
-	FeatureImageData       Feature = "image_data"
-	FeatureImageURL        Feature = "image_url"
-	FeatureImageDetail     Feature = "image_detail"
-	FeatureAudio           Feature = "audio"
-	FeatureVideo           Feature = "video"
-	FeatureFile            Feature = "file" // a document, inline or by reference
+	FeatureDeveloperRole Feature = "developer_role"
+	FeatureSystemMidway  Feature = "system_midway" // a system turn after the first other turn
+	FeatureMessageName   Feature = "message_name"
+	FeatureImageData     Feature = "image_data"
+	FeatureImageURL      Feature = "image_url"
+	FeatureImageDetail   Feature = "image_detail"
+	FeatureAudio         Feature = "audio"
+	FeatureVideo         Feature = "video"
+	FeatureFile          Feature = "file"     // a document, inline or kept at its provider
+	FeatureFileURL       Feature = "file_url" // a document by its address
+	// FeatureFileStored is a file by a name that only Google's services know, which
+	// say what they keep by address.
+	FeatureFileStored      Feature = "file_stored"
 	FeatureCitations       Feature = "citations"
 	FeatureRefusalPart     Feature = "refusal_part" // an earlier refusal, sent back
 	FeatureToolResultError Feature = "tool_result_error"
@@ -100,9 +104,10 @@ const (
 
 	// The request as a whole.
 	FeatureTemplateArgs  Feature = "template_args"
-	FeatureState         Feature = "state"      // earlier turns kept by the server
-	FeatureBackground    Feature = "background" // goes on without the caller
-	FeatureTruncation    Feature = "truncation" // what to leave out of a prompt that is too long
+	FeatureTurnUnopened  Feature = "turn_unopened" // the prompt ends without the beginning of an answer
+	FeatureState         Feature = "state"         // earlier turns that only the provider keeps or can read
+	FeatureBackground    Feature = "background"    // how long it may take without the caller; that it goes on without is done here
+	FeatureTruncation    Feature = "truncation"    // what to leave out of a prompt that is too long
 	FeatureContextEdits  Feature = "context_edits"
 	FeatureSafety        Feature = "safety" // a provider's own content filter settings
 	FeatureServiceTier   Feature = "service_tier"
@@ -126,7 +131,7 @@ const (
 // Features lists every feature except FeatureUnknown.
 var Features = []Feature{
 	FeatureDeveloperRole, FeatureSystemMidway, FeatureMessageName, FeatureImageData, FeatureImageURL, FeatureImageDetail, FeatureAudio,
-	FeatureVideo, FeatureFile, FeatureCitations, FeatureRefusalPart, FeatureToolResultError, FeatureToolResultMedia, FeatureThought,
+	FeatureVideo, FeatureFile, FeatureFileURL, FeatureFileStored, FeatureCitations, FeatureRefusalPart, FeatureToolResultError, FeatureToolResultMedia, FeatureThought,
 	FeatureThoughtSealed, FeatureThoughtSummary,
 	FeatureThoughtSignature, FeatureCacheBreakpoint, FeaturePrefill, FeatureTools, FeatureToolStrict, FeatureToolRequired, FeatureToolNamed,
 	FeatureToolNone, FeatureToolAllowed, FeatureToolSerial, FeatureToolHosted, FeatureToolHostedOptional, FeatureToolCustom, FeatureToolCallHosted, FeatureMaxTokens,
@@ -135,7 +140,7 @@ var Features = []Feature{
 	FeatureIncludeStop, FeatureLogprobs, FeaturePromptLogprobs, FeatureTokenIDs, FeatureTokenPrompt, FeatureEcho, FeatureSuffix,
 	FeatureManyPrompts, FeatureSampler, FeatureJSONObject, FeatureJSONSchema, FeatureRegex, FeatureGrammar, FeatureChoice, FeatureVerbosity,
 	FeatureModalities, FeatureReasoningEffort, FeatureReasoningBudget, FeatureReasoningSwitch, FeatureReasoningSummary,
-	FeatureReasoningEncrypted, FeatureTemplateArgs, FeatureState, FeatureBackground, FeatureTruncation, FeatureContextEdits, FeatureSafety,
+	FeatureReasoningEncrypted, FeatureTemplateArgs, FeatureTurnUnopened, FeatureState, FeatureBackground, FeatureTruncation, FeatureContextEdits, FeatureSafety,
 	FeatureServiceTier, FeatureCachedContent, FeaturePriority, FeatureCacheSalt, FeatureDimensions, FeatureUser, FeatureMetadata,
 	FeatureCacheKey, FeaturePrediction, FeatureKeepAlive, FeatureStore, FeatureBeta, FeatureObfuscation, FeatureToolAnnotation,
 }
@@ -149,7 +154,8 @@ func (f Feature) Hint() bool {
 		FeatureMessageName, FeatureDeveloperRole, FeatureVerbosity, FeatureContextEdits, FeatureThought, FeatureThoughtSignature,
 		FeatureReasoningEffort, FeatureReasoningBudget, FeatureReasoningSwitch, FeatureReasoningSummary, FeatureReasoningEncrypted:
 		return true
-	case FeatureTruncation: // a prompt that is too long is refused in any case
+	case FeatureTruncation, // a prompt that is too long is refused in any case
+		FeatureBackground: // a bound on time, not on what is said
 		return true
 	}
 	return false
@@ -173,6 +179,11 @@ type Use struct {
 	// Why is what a target that cannot have it says, where the decoder knows better
 	// words than that the field is not offered.
 	Why string
+	// Own is a field that has no typed place: it shares its feature with fields of
+	// other names, but only what speaks the request's dialect knows it, and is sent
+	// it only with the bytes of the request. Whoever writes the request anew loses
+	// it, whatever becomes of the feature there.
+	Own bool
 }
 
 // Loss is a field that does not reach the target as it was meant.
@@ -187,13 +198,13 @@ type Loss struct {
 // which rejects losses refuses the request.
 func (l Loss) Refusable() bool { return l.Class == Dropped && !l.Feature.Hint() }
 
-// Losses gives what a request with these uses loses at a target, in the order of
-// the uses.
+// Losses gives what a request with these uses loses at a target that is sent it
+// written anew from its typed fields, in the order of the uses.
 func Losses(uses []Use, class func(Feature) Class) []Loss {
 	var out []Loss
 	for _, u := range uses {
 		c := Dropped
-		if u.Feature != FeatureUnknown {
+		if u.Feature != FeatureUnknown && !u.Own {
 			c = class(u.Feature)
 		}
 		if c == Emulated || c == Dropped {

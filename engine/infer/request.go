@@ -117,12 +117,14 @@ func (m *Message) Text() string {
 // Part is a piece of content. Only text parts can be served by a model without
 // other modalities; the decoder keeps the rest so that the route can decide.
 type Part struct {
-	Type string // "text", "image", "audio", "file"
+	Type string // "text", "image", "audio", "video", "file"
 	Text string
 	// URL or Data of a non-text part, MIME its type.
 	URL  string
 	Data []byte
 	MIME string
+	// Stored says that URL names what one provider keeps: no other can open it.
+	Stored bool
 	// Name of a file; Detail of an image ("low", "high", "auto").
 	Name   string
 	Detail string

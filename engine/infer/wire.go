@@ -51,6 +51,8 @@ type Hints struct {
 	Metadata    json.RawMessage
 	ServiceTier string
 	CacheKey    string
-	Verbosity   string
-	KeepAlive   string
+	// CacheRetention is how long a prompt is kept in the cache: "in_memory" or "24h".
+	CacheRetention string
+	Verbosity      string
+	KeepAlive      string
 }

@@ -14,6 +14,8 @@ var classes = map[infer.Feature]infer.Class{
 	infer.FeatureAudio:            infer.Dropped,
 	infer.FeatureVideo:            infer.Dropped,
 	infer.FeatureFile:             infer.Transformed, // a document block; PDF and text
+	infer.FeatureFileURL:          infer.Transformed, // a document block; PDF
+	infer.FeatureFileStored:       infer.Dropped,
 	infer.FeatureCitations:        infer.Dropped,
 	infer.FeatureRefusalPart:      infer.Emulated, // text of the assistant's turn
 	infer.FeatureToolResultError:  infer.Carried,
@@ -21,7 +23,7 @@ var classes = map[infer.Feature]infer.Class{
 	infer.FeatureThought:          infer.Dropped, // thinking is taken back only with this provider's signature
 	infer.FeatureThoughtSealed:    infer.Dropped,
 	infer.FeatureThoughtSummary:   infer.Dropped,
-	infer.FeatureThoughtSignature: infer.Dropped,
+	infer.FeatureThoughtSignature: infer.Emulated, // as it came, unless it is marked as another maker's
 	infer.FeatureCacheBreakpoint:  infer.Carried,
 	infer.FeaturePrefill:          infer.Carried,
 
@@ -77,6 +79,7 @@ var classes = map[infer.Feature]infer.Class{
 	infer.FeatureReasoningEncrypted: infer.Transformed, // as signatures, which come unasked
 
 	infer.FeatureTemplateArgs:  infer.Dropped,
+	infer.FeatureTurnUnopened:  infer.Dropped,
 	infer.FeatureState:         infer.Dropped,
 	infer.FeatureBackground:    infer.Dropped,
 	infer.FeatureTruncation:    infer.Dropped,

@@ -272,6 +272,9 @@ func appendCache(dst []byte, ttl string) []byte {
 // appendPart appends a content block; nothing for one that the API does not
 // have.
 func appendPart(dst []byte, p *infer.Part) ([]byte, error) {
+	if p.Stored {
+		return dst, nil
+	}
 	switch p.Type {
 	case "text", "":
 		if p.Text == "" {

@@ -238,8 +238,8 @@ func (d *decoder) whole(key string, v jsonread.Value) error {
 		return err
 	case "speed":
 		s, err := v.Str()
-		if err == nil && s != "standard" {
-			d.use(infer.FeatureServiceTier, key)
+		if err == nil && s != "standard" && len(d.r.Uses) < maxUses {
+			d.r.Uses = append(d.r.Uses, infer.Use{Feature: infer.FeatureServiceTier, Path: key, Own: true})
 		}
 		return err
 	}

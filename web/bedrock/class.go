@@ -15,6 +15,8 @@ var classes = map[infer.Feature]infer.Class{
 	infer.FeatureAudio:            infer.Dropped,
 	infer.FeatureVideo:            infer.Dropped,
 	infer.FeatureFile:             infer.Transformed, // a document block; its name is made to fit
+	infer.FeatureFileURL:          infer.Dropped,
+	infer.FeatureFileStored:       infer.Dropped,
 	infer.FeatureCitations:        infer.Dropped,
 	infer.FeatureRefusalPart:      infer.Emulated, // text of the assistant's turn
 	infer.FeatureToolResultError:  infer.Carried,
@@ -78,6 +80,7 @@ var classes = map[infer.Feature]infer.Class{
 	infer.FeatureReasoningEncrypted: infer.Dropped,
 
 	infer.FeatureTemplateArgs:  infer.Dropped,
+	infer.FeatureTurnUnopened:  infer.Dropped,
 	infer.FeatureState:         infer.Dropped,
 	infer.FeatureBackground:    infer.Dropped,
 	infer.FeatureTruncation:    infer.Dropped,

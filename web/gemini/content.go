@@ -405,13 +405,16 @@ func (d *decoder) media(v jsonread.Value) (infer.Part, error) {
 	}
 	kind, _, _ := strings.Cut(p.MIME, "/")
 	switch {
-	case p.URL != "" && (stored(p.URL) || kind != "image"):
-		// What is kept at Google nobody else can open, and only pictures are taken
-		// by their address everywhere.
-		if p.Type = "file"; kind == "audio" || kind == "video" {
+	case p.URL != "" && (stored(p.URL) || kind == "audio" || kind == "video"):
+		// What is kept at Google nobody else can open, and nobody else takes sound
+		// or film by its address.
+		if p.Type, p.Stored = "file", true; kind == "image" || kind == "audio" || kind == "video" {
 			p.Type = kind
 		}
-		d.use(infer.FeatureUnknown, v)
+		d.use(infer.FeatureFileStored, v)
+	case p.URL != "" && kind != "image":
+		p.Type = "file"
+		d.use(infer.FeatureFileURL, v)
 	case kind == "image" && p.URL != "":
 		p.Type = "image"
 		d.use(infer.FeatureImageURL, v)

@@ -17,7 +17,7 @@ const (
 	inResult = `{"contents":[{"parts":[{"text":"a"}]},{"role":"model","parts":[{"functionCall":{"name":"f"}}]},{"parts":[{"functionResponse":{"name":"f",` + mark + `}}]}]}`
 	inConfig = `{` + turn1 + `,"generationConfig":{` + mark + `}}`
 	inTools  = `{` + turn1 + `,"tools":[{"functionDeclarations":[{"name":"f",` + mark + `}]}]}`
-	inChoice = `{` + turn1 + `,"tools":[{"functionDeclarations":[{"name":"f"},{"name":"g"}]}],"toolConfig":{"functionCallingConfig":{` + mark + `}}}`
+	inChoice = `{` + turn1 + `,"tools":[{"functionDeclarations":[{"name":"f"},{"name":"g"},{"name":"h"}]}],"toolConfig":{"functionCallingConfig":{` + mark + `}}}`
 )
 
 const (
@@ -69,8 +69,8 @@ func partFields() []wire.Field {
 		row(at+"inlineData", infer.FeatureVideo, `{"mimeType":"video/mp4","data":"AAAA"}`, inPart, `{"inlineData":{"mimeType":"video/mp4","data":"AAAA"}}`, "of type video/*"),
 		row(at+"inlineData", infer.FeatureFile, `{"mimeType":"application/pdf","data":"JVBERg=="}`, inPart, `{"inlineData":{"mimeType":"application/pdf","data":"JVBERg=="}}`, "of another type"),
 		row(at+"fileData", infer.FeatureImageURL, `{"mimeType":"image/png","fileUri":"https://example.org/a.png"}`, inPart, `{"fileData":{"mimeType":"image/png","fileUri":"https://example.org/a.png"}}`, "of type image/*, anywhere"),
-		row(at+"fileData", infer.FeatureUnknown, `{"mimeType":"application/pdf","fileUri":"https://example.org/a.pdf"}`, inPart, `{"fileData":{"mimeType":"application/pdf","fileUri":"https://example.org/a.pdf"}}`, "of another type, anywhere"),
-		row(at+"fileData", infer.FeatureUnknown, `{"mimeType":"image/png","fileUri":"gs://b/a.png"}`, inPart, `{"fileData":{"mimeType":"image/png","fileUri":"gs://b/a.png"}}`, "kept at Google, of any type"),
+		row(at+"fileData", infer.FeatureFileURL, `{"mimeType":"application/pdf","fileUri":"https://example.org/a.pdf"}`, inPart, `{"fileData":{"mimeType":"application/pdf","fileUri":"https://example.org/a.pdf"}}`, "a document, anywhere"),
+		row(at+"fileData", infer.FeatureFileStored, `{"mimeType":"image/png","fileUri":"gs://b/a.png"}`, inPart, `{"fileData":{"mimeType":"image/png","fileUri":"gs://b/a.png"}}`, "kept at Google, of any type; sound and film by its address too"),
 		row(at+"videoMetadata", infer.FeatureUnknown, `{"fps":1}`, inPart, `{"text":"b","videoMetadata":{"fps":1}}`, ""),
 		row(at+"mediaResolution", infer.FeatureImageDetail, `{"level":"MEDIA_RESOLUTION_HIGH"}`, inPart, `{"inlineData":{"mimeType":"image/png","data":`+onePixel+`},"mediaResolution":{"level":"MEDIA_RESOLUTION_HIGH"}}`, ""),
 		row(at+"partMetadata", infer.FeatureBeta, `{"a":1}`, inPart, `{"text":"b","partMetadata":{"a":1}}`, ""),

@@ -14,6 +14,8 @@ var classes = map[infer.Feature]infer.Class{
 	infer.FeatureAudio:            infer.Dropped,
 	infer.FeatureVideo:            infer.Dropped,
 	infer.FeatureFile:             infer.Dropped,
+	infer.FeatureFileURL:          infer.Dropped, // Ollama fetches nothing
+	infer.FeatureFileStored:       infer.Dropped,
 	infer.FeatureCitations:        infer.Dropped,
 	infer.FeatureRefusalPart:      infer.Transformed, // text
 	infer.FeatureToolResultError:  infer.Emulated,    // said in the result's text
@@ -77,8 +79,9 @@ var classes = map[infer.Feature]infer.Class{
 	infer.FeatureReasoningEncrypted: infer.Dropped,
 
 	infer.FeatureTemplateArgs:  infer.Dropped,
-	infer.FeatureState:         infer.Transformed, // kept by the appliance
-	infer.FeatureBackground:    infer.Transformed,
+	infer.FeatureTurnUnopened:  infer.Dropped,
+	infer.FeatureState:         infer.Dropped, // what the appliance keeps is in the turns
+	infer.FeatureBackground:    infer.Dropped,
 	infer.FeatureTruncation:    infer.Dropped,
 	infer.FeatureContextEdits:  infer.Dropped,
 	infer.FeatureSafety:        infer.Dropped,

@@ -119,7 +119,7 @@ func (d *decoder) finishChat() error {
 		return infer.Invalid(d.switched, "cannot use %s: chat_template_kwargs sets enable_thinking too", d.switched)
 	}
 	if !d.r.AddGenerationPrompt && !d.r.ContinueFinalMessage {
-		if err := d.note(infer.Use{Feature: infer.FeatureTemplateArgs, Path: "add_generation_prompt"}); err != nil {
+		if err := d.note(infer.Use{Feature: infer.FeatureTurnUnopened, Path: "add_generation_prompt"}); err != nil {
 			return err
 		}
 	}

@@ -52,6 +52,8 @@ func (w *requestWriter) messages() error {
 	if name, ok := w.extra(infer.FeaturePrefill); ok && w.r.ContinueFinalMessage && last >= 0 && w.r.Messages[last].Role == infer.RoleAssistant {
 		w.raw(name, "true")
 		w.raw("add_generation_prompt", "false")
+	} else if name, ok := w.extra(infer.FeatureTurnUnopened); ok && !w.r.AddGenerationPrompt && !w.r.ContinueFinalMessage {
+		w.raw(name, "false")
 	}
 	return nil
 }
@@ -112,6 +114,9 @@ func thoughtText(m *infer.Message) string {
 
 // kept tells whether a part is sent at all.
 func (w *requestWriter) kept(p *infer.Part) bool {
+	if p.Stored {
+		return false
+	}
 	switch p.Type {
 	case "image":
 		if p.URL != "" {
@@ -119,8 +124,11 @@ func (w *requestWriter) kept(p *infer.Part) bool {
 		}
 		return w.p.has(infer.FeatureImageData)
 	case "audio":
-		return w.p.has(infer.FeatureAudio)
+		return len(p.Data) > 0 && w.p.has(infer.FeatureAudio)
 	case "file":
+		if p.URL != "" {
+			return w.p.has(infer.FeatureFileURL)
+		}
 		return w.p.has(infer.FeatureFile)
 	case "video":
 		return w.p.has(infer.FeatureVideo)

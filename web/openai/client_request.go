@@ -339,6 +339,9 @@ func (w *requestWriter) hints() {
 	if h.CacheKey != "" && w.p.has(infer.FeatureCacheKey) {
 		w.str("prompt_cache_key", h.CacheKey)
 	}
+	if h.CacheRetention != "" && w.p.has(infer.FeatureCacheKey) {
+		w.str("prompt_cache_retention", h.CacheRetention)
+	}
 	if h.Verbosity != "" && w.p.has(infer.FeatureVerbosity) {
 		w.str("verbosity", h.Verbosity)
 	}

@@ -24,6 +24,8 @@ type sideField struct {
 	// feature is what any other value asks for; empty stands for what only a
 	// provider of this dialect can know.
 	feature infer.Feature
+	// own is a name that nothing is written under; see infer.Use.
+	own bool
 }
 
 var (
@@ -52,8 +54,8 @@ var sideFields = map[string]sideField{
 	"prompt_cache_key":       {kinds: aString, why: "a hint for cache routing; prefixes are found by their content here", feature: infer.FeatureCacheKey},
 	"prompt_cache_retention": {kinds: aString, why: "a hint for how long to cache", feature: infer.FeatureCacheKey},
 	"prediction":             {kinds: anObject, why: "a hint for speed: predicted output never changes the answer", feature: infer.FeaturePrediction},
-	"cache_prompt":           {kinds: aBool, why: "a hint: a cached prefix never changes the answer", feature: infer.FeatureCacheKey},
-	"request_id":             {kinds: aString, why: "a label; the server's own id is in x-request-id", feature: infer.FeatureMetadata},
+	"cache_prompt":           {kinds: aBool, neutral: on, why: "a prompt that is left out of the cache", feature: infer.FeatureCacheKey, own: true},
+	"request_id":             {kinds: aString, why: "a label; the server's own id is in x-request-id", feature: infer.FeatureMetadata, own: true},
 	"timings_per_token":      {kinds: aBool, neutral: off, why: "timings in the answer"},
 
 	"store":              {kinds: aBool, neutral: off, why: "stored completions", feature: infer.FeatureStore},
@@ -118,14 +120,13 @@ func (d *decoder) side(key string, v jsonread.Value) (known bool, err error) {
 	if !slices.Contains(f.kinds, v.Kind()) {
 		return true, v.Wrong(f.kinds[0].String())
 	}
+	raw := string(bytes.Join(bytes.Fields(v.Raw()), nil))
 	if f.neutral == nil {
 		if err := d.hint(key, v); err != nil {
 			return true, err
 		}
-		d.use(f.feature, v)
-		return true, nil
+		return true, d.note(infer.Use{Feature: f.feature, Path: v.Path(), Own: f.own})
 	}
-	raw := string(bytes.Join(bytes.Fields(v.Raw()), nil))
 	if slices.Contains(f.neutral, raw) {
 		return true, nil
 	}
@@ -136,7 +137,11 @@ func (d *decoder) side(key string, v jsonread.Value) (known bool, err error) {
 	if err := d.hint(key, v); err != nil {
 		return true, err
 	}
-	return true, d.lost(f.feature, v, v.Unsupported("cannot use %s: %s is not offered, wanted %s", key, f.why, strings.TrimSpace(wanted)))
+	note := d.lost
+	if f.own {
+		note = d.own
+	}
+	return true, note(f.feature, v, v.Unsupported("cannot use %s: %s is not offered, wanted %s", key, f.why, strings.TrimSpace(wanted)))
 }
 
 // hint keeps what other dialects have a place for.
@@ -155,6 +160,8 @@ func (d *decoder) hint(key string, v jsonread.Value) error {
 		return setString(&h.ServiceTier, v, maxLabel)
 	case "prompt_cache_key":
 		return setString(&h.CacheKey, v, maxLabel)
+	case "prompt_cache_retention":
+		return setString(&h.CacheRetention, v, maxLabel)
 	case "verbosity":
 		return setString(&h.Verbosity, v, maxLabel)
 	case "thinking_token_budget":
@@ -194,6 +201,14 @@ func (d *decoder) lost(f infer.Feature, v jsonread.Value, why *infer.Error) erro
 		return why
 	}
 	return d.note(infer.Use{Feature: f, Path: v.Path(), Why: why.Message})
+}
+
+// own is lost for a field whose feature has other fields that are carried.
+func (d *decoder) own(f infer.Feature, v jsonread.Value, why *infer.Error) error {
+	if d.strict {
+		return why
+	}
+	return d.note(infer.Use{Feature: f, Path: v.Path(), Why: why.Message, Own: true})
 }
 
 // unknown notes a field that nobody here knows.

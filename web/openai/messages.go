@@ -149,7 +149,7 @@ func (t *turn) member(key string, v jsonread.Value) error {
 		}
 	}
 	if assistant && key == "audio" {
-		return t.d.lost(infer.FeatureAudio, v, v.Unsupported("cannot use %s: no audio of earlier turns is kept here", v.Path()))
+		return t.d.own(infer.FeatureAudio, v, v.Unsupported("cannot use %s: no audio of earlier turns is kept here", v.Path()))
 	}
 	return t.d.unknown(v)
 }

@@ -126,7 +126,7 @@ var profiles = []profile{
 		infer.FeatureTopK: "top_k", infer.FeatureMinP: "min_p", infer.FeatureRepetitionPenalty: "repetition_penalty",
 		infer.FeatureMinTokens: "min_tokens", infer.FeatureStopTokens: "stop_token_ids", infer.FeatureIgnoreEOS: "ignore_eos",
 		infer.FeatureIncludeStop: "include_stop_str_in_output", infer.FeaturePrefill: "continue_final_message",
-		infer.FeatureTemplateArgs: "chat_template_kwargs", infer.FeatureReasoningSwitch: "chat_template_kwargs",
+		infer.FeatureTurnUnopened: "add_generation_prompt", infer.FeatureTemplateArgs: "chat_template_kwargs", infer.FeatureReasoningSwitch: "chat_template_kwargs",
 		infer.FeatureCacheSalt: "cache_salt", infer.FeaturePriority: "priority",
 		infer.FeatureRegex: "structured_outputs", infer.FeatureGrammar: "structured_outputs", infer.FeatureChoice: "structured_outputs",
 	}, map[infer.Feature]infer.Class{infer.FeatureToolStrict: infer.Dropped},
@@ -159,13 +159,13 @@ var profiles = []profile{
 	local("tensorrt-llm", "TensorRT-LLM").with(map[infer.Feature]string{
 		infer.FeatureTopK: "top_k", infer.FeatureMinP: "min_p", infer.FeatureRepetitionPenalty: "repetition_penalty",
 		infer.FeatureMinTokens: "min_tokens", infer.FeatureStopTokens: "stop_token_ids", infer.FeatureIgnoreEOS: "ignore_eos",
-		infer.FeatureTemplateArgs: "chat_template_kwargs", infer.FeatureReasoningSwitch: "chat_template_kwargs",
+		infer.FeatureTurnUnopened: "add_generation_prompt", infer.FeatureTemplateArgs: "chat_template_kwargs", infer.FeatureReasoningSwitch: "chat_template_kwargs",
 	}, map[infer.Feature]infer.Class{infer.FeatureToolStrict: infer.Dropped, infer.FeatureToolSerial: infer.Dropped, infer.FeatureAudio: infer.Dropped},
 		Departure{"parallel_tool_calls is not in its schema", "it is left out and reported", "TensorRT-LLM, openai_protocol.py"},
 	).thinks("reasoning_content"),
 	local("llamacpp", "llama.cpp's server").with(map[infer.Feature]string{
 		infer.FeatureTopK: "top_k", infer.FeatureMinP: "min_p", infer.FeatureIgnoreEOS: "ignore_eos", infer.FeatureRepetitionPenalty: "repeat_penalty",
-		infer.FeatureTemplateArgs: "chat_template_kwargs", infer.FeatureReasoningSwitch: "chat_template_kwargs", infer.FeatureGrammar: "grammar",
+		infer.FeatureTurnUnopened: "add_generation_prompt", infer.FeatureTemplateArgs: "chat_template_kwargs", infer.FeatureReasoningSwitch: "chat_template_kwargs", infer.FeatureGrammar: "grammar",
 	}, map[infer.Feature]infer.Class{
 		infer.FeatureToolStrict: infer.Dropped, infer.FeatureImageDetail: infer.Dropped, infer.FeatureImageURL: infer.Carried,
 		infer.FeatureRepetitionPenalty: infer.Emulated, infer.FeatureMessageName: infer.Dropped,
@@ -212,7 +212,7 @@ var profiles = []profile{
 		infer.FeatureTopK: "top_k", infer.FeatureMinP: "min_p", infer.FeatureRepetitionPenalty: "repetition_penalty",
 		infer.FeatureMinTokens: "min_tokens", infer.FeatureStopTokens: "stop_token_ids", infer.FeatureIgnoreEOS: "ignore_eos",
 		infer.FeatureIncludeStop: "include_stop_str_in_output", infer.FeaturePrefill: "continue_final_message",
-		infer.FeatureTemplateArgs: "chat_template_kwargs", infer.FeatureReasoningSwitch: "enable_thinking", infer.FeatureReasoningBudget: "thinking_budget",
+		infer.FeatureTurnUnopened: "add_generation_prompt", infer.FeatureTemplateArgs: "chat_template_kwargs", infer.FeatureReasoningSwitch: "enable_thinking", infer.FeatureReasoningBudget: "thinking_budget",
 		infer.FeatureCacheSalt: "cache_salt", infer.FeaturePriority: "priority", infer.FeatureCacheBreakpoint: "cache_control",
 		infer.FeatureRegex: "structured_outputs", infer.FeatureGrammar: "structured_outputs", infer.FeatureChoice: "structured_outputs",
 	}, nil,

@@ -152,16 +152,16 @@ func chatRows() []wire.Field {
 		row("top_logprobs", infer.FeatureLogprobs, `2`, inChat, `"logprobs":true,"top_logprobs":2`, ""),
 		top("reasoning_effort", infer.FeatureReasoningEffort, `"low"`, ""),
 		top("enable_thinking", infer.FeatureReasoningSwitch, `false`, "of the open models' servers"),
-		top("thinking_budget", infer.FeatureReasoningBudget, `1024`, "of the open models' servers"),
+		row("thinking_budget", infer.FeatureReasoningBudget, `1024`, inChat, `"max_tokens":4096,"thinking_budget":1024`, "of the open models' servers"),
 		row("thinking.type", infer.FeatureReasoningSwitch, `"enabled"`, inChat, `"thinking":{"type":"enabled"}`, "LiteLLM's and others', after Anthropic"),
-		row("thinking.budget_tokens", infer.FeatureReasoningBudget, `1024`, inChat, `"thinking":{"type":"enabled","budget_tokens":1024}`, "LiteLLM's and others', after Anthropic"),
+		row("thinking.budget_tokens", infer.FeatureReasoningBudget, `1024`, inChat, `"max_tokens":4096,"thinking":{"type":"enabled","budget_tokens":1024}`, "LiteLLM's and others', after Anthropic"),
 		row("reasoning.effort", infer.FeatureReasoningEffort, `"low"`, inChat, `"reasoning":{"effort":"low"}`, "OpenRouter's"),
-		row("reasoning.max_tokens", infer.FeatureReasoningBudget, `1024`, inChat, `"reasoning":{"max_tokens":1024}`, "OpenRouter's"),
+		row("reasoning.max_tokens", infer.FeatureReasoningBudget, `1024`, inChat, `"max_tokens":4096,"reasoning":{"max_tokens":1024}`, "OpenRouter's"),
 		row("reasoning.enabled", infer.FeatureReasoningSwitch, `true`, inChat, `"reasoning":{"enabled":true}`, "OpenRouter's"),
 		row("reasoning.exclude", "", `true`, inChat, `"reasoning":{"exclude":true}`, "done here"),
 		top("include_reasoning", "", `false`, "done here"),
 		top("chat_template_kwargs", infer.FeatureTemplateArgs, `{"a":1}`, "vLLM's"),
-		top("add_generation_prompt", infer.FeatureTemplateArgs, `false`, "vLLM's"),
+		top("add_generation_prompt", infer.FeatureTurnUnopened, `false`, "vLLM's"),
 		row("continue_final_message", infer.FeaturePrefill, `true`, `{"model":"m","messages":[{"role":"assistant","content":"a"}],"add_generation_prompt":false,`+mark+`}`, `"continue_final_message":true`, "vLLM's"),
 		top("echo", infer.FeatureUnknown, `true`, "vLLM's"),
 		top("add_special_tokens", infer.FeatureUnknown, `true`, "vLLM's"),
@@ -189,9 +189,9 @@ func sharedRows(in string) []wire.Field {
 		top("seed", infer.FeatureSeed, `7`, ""),
 		top("logit_bias", infer.FeatureLogitBias, `{"5":-100}`, ""),
 		top("n", infer.FeatureChoices, `2`, ""),
-		top("max_tokens", infer.FeatureMaxTokens, `16`, ""),
-		top("max_completion_tokens", infer.FeatureMaxTokens, `16`, ""),
-		top("n_predict", infer.FeatureMaxTokens, `16`, "llama.cpp's"),
+		top("max_tokens", infer.FeatureMaxTokens, `17`, ""),
+		top("max_completion_tokens", infer.FeatureMaxTokens, `17`, ""),
+		top("n_predict", infer.FeatureMaxTokens, `17`, "llama.cpp's"),
 		row("min_tokens", infer.FeatureMinTokens, `2`, in, `"max_tokens":16,"min_tokens":2`, "vLLM's"),
 		top("stop", infer.FeatureStop, `["END"]`, ""),
 		top("stop_token_ids", infer.FeatureStopTokens, `[5]`, "vLLM's"),
@@ -226,9 +226,9 @@ func sharedRows(in string) []wire.Field {
 // sideRows are the members of the table of fields without a counterpart.
 func sideRows(in string) []wire.Field {
 	example := map[string]string{
-		"cache_prompt": `true`, "request_id": `"r"`, "metadata": `{"k":"v"}`, "prediction": `{"type":"content","content":"x"}`, "service_tier": `"flex"`,
+		"request_id": `"r"`, "metadata": `{"k":"v"}`, "prediction": `{"type":"content","content":"x"}`, "service_tier": `"flex"`,
 		"verbosity": `"low"`, "modalities": `["text","audio"]`, "audio": `{"voice":"x","format":"wav"}`, "mirostat": `2`, "id_slot": `3`,
-		"truncation": `"auto"`, "reasoning_format": `"none"`, "guided_decoding_backend": `"x"`, "repeat_last_n": `8`,
+		"truncation": `"auto"`, "reasoning_format": `"none"`, "guided_decoding_backend": `"x"`, "repeat_last_n": `8`, "thinking_token_budget": `1024`,
 	}
 	var rows []wire.Field
 	for _, name := range slices.Sorted(maps.Keys(sideFields)) {
@@ -244,7 +244,11 @@ func sideRows(in string) []wire.Field {
 		if feature == "" {
 			feature = infer.FeatureUnknown
 		}
-		rows = append(rows, topRow(name, feature, v, in, f.why))
+		piece := `"` + name + `":` + v
+		if feature == infer.FeatureReasoningBudget { // it has to be within the bound
+			piece = `"max_tokens":4096,` + piece
+		}
+		rows = append(rows, row(name, feature, v, in, piece, f.why))
 	}
 	return rows
 }

@@ -111,6 +111,7 @@ var classes = map[infer.Feature]infer.Class{
 	infer.FeatureDeveloperRole: infer.Carried, infer.FeatureSystemMidway: infer.Carried,
 	infer.FeatureImageData: infer.Carried, infer.FeatureImageURL: infer.Carried, infer.FeatureImageDetail: infer.Carried,
 	infer.FeatureFile:        infer.Carried,
+	infer.FeatureFileURL:     infer.Carried,
 	infer.FeatureRefusalPart: infer.Transformed, // text of the assistant
 	// The result's own text has to say that it tells of a failure.
 	infer.FeatureToolResultError: infer.Emulated,

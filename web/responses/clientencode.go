@@ -83,7 +83,7 @@ func appendRequest(dst []byte, r *infer.Request, t wire.Target, count bool) ([]b
 
 func onlyText(parts []infer.Part) bool {
 	for i := range parts {
-		if parts[i].Type != "text" || parts[i].Cache != "" {
+		if parts[i].Type != "text" {
 			return false
 		}
 	}
@@ -199,6 +199,9 @@ func (w *requestWriter) parts(parts []infer.Part) error {
 	n := 0
 	for i := range parts {
 		p := &parts[i]
+		if p.Stored {
+			continue
+		}
 		from := len(w.b)
 		if n > 0 {
 			w.b = append(w.b, ',')
@@ -463,6 +466,9 @@ func (w *requestWriter) hints() {
 	}
 	if h.CacheKey != "" {
 		w.str("prompt_cache_key", h.CacheKey)
+	}
+	if h.CacheRetention != "" {
+		w.str("prompt_cache_retention", h.CacheRetention)
 	}
 	if h.ServiceTier != "" {
 		w.str("service_tier", h.ServiceTier)

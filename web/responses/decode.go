@@ -76,6 +76,11 @@ func (d *decoder) use(f infer.Feature, path string) {
 	d.r.Uses = append(d.r.Uses, infer.Use{Feature: f, Path: path})
 }
 
+// own notes a field of which only providers of this dialect make something.
+func (d *decoder) own(f infer.Feature, path string) {
+	d.r.Uses = append(d.r.Uses, infer.Use{Feature: f, Path: path, Own: true})
+}
+
 // stateless notes a use of earlier turns that only a provider may know, with what
 // any other target says of it.
 func (d *decoder) stateless(path, why string) {
@@ -285,7 +290,7 @@ func (d *decoder) service(key string, v jsonread.Value) (known bool, err error) 
 	case "moderation", "access_programs":
 		d.use(infer.FeatureSafety, key)
 	case "image":
-		d.use(infer.FeatureImageDetail, key)
+		d.own(infer.FeatureImageDetail, key)
 	case "service_tier":
 		d.t.fields[key] = v
 		var s string
@@ -312,7 +317,7 @@ func (d *decoder) label(key string, v jsonread.Value) (known bool, err error) {
 			d.use(infer.FeatureMetadata, key)
 		}
 	case "client_metadata": // Codex's: about its own installation
-		d.use(infer.FeatureMetadata, key)
+		d.own(infer.FeatureMetadata, key)
 	case "user", "safety_identifier":
 		d.t.fields[key] = v
 		var s string
@@ -325,8 +330,12 @@ func (d *decoder) label(key string, v jsonread.Value) (known bool, err error) {
 		if d.r.Hints.CacheKey, err = label(v); d.r.Hints.CacheKey != "" {
 			d.use(infer.FeatureCacheKey, key)
 		}
-	case "prompt_cache_options", "prompt_cache_retention":
-		d.use(infer.FeatureCacheKey, key)
+	case "prompt_cache_retention":
+		if d.r.Hints.CacheRetention, err = label(v); d.r.Hints.CacheRetention != "" {
+			d.use(infer.FeatureCacheKey, key)
+		}
+	case "prompt_cache_options":
+		d.own(infer.FeatureCacheKey, key)
 	default:
 		return false, nil
 	}
@@ -378,11 +387,11 @@ func (d *decoder) reasoning(v jsonread.Value) error {
 			}
 		case "context": // which earlier sealed reasoning is shown to the model
 			if s != "auto" && err == nil {
-				d.use(infer.FeatureReasoningEncrypted, m.Path())
+				d.own(infer.FeatureReasoningEncrypted, m.Path())
 			}
 		case "mode":
 			if s != "standard" && err == nil {
-				d.use(infer.FeatureReasoningEffort, m.Path())
+				d.own(infer.FeatureReasoningEffort, m.Path())
 			}
 		default:
 			return d.unknown(m)

@@ -71,7 +71,7 @@ func shapeFields() []wire.Field {
 		row("include[] (web_search_call.action.sources)", infer.FeatureToolHostedOptional, `"web_search_call.action.sources"`, inBody, `"include":["web_search_call.action.sources"]`, "and what else is shown of hosted tools"),
 		{Path: "truncation", Feature: infer.FeatureTruncation, Example: `"auto"`},
 		{Path: "context_management", Feature: infer.FeatureContextEdits, Example: `[{"type":"compaction"}]`},
-		{Path: "parallel_tool_calls", Feature: infer.FeatureToolSerial, Example: `false`},
+		row("parallel_tool_calls", infer.FeatureToolSerial, `false`, inBody, aTool+`"parallel_tool_calls":false`, "means nothing without tools"),
 		row("stream_options.include_obfuscation", "", `true`, inBody, `"stream":true,"stream_options":{"include_obfuscation":true}`, "done here"),
 	}
 }
@@ -80,7 +80,7 @@ func serviceFields() []wire.Field {
 	return []wire.Field{
 		{Path: "previous_response_id", Feature: infer.FeatureState, Example: `"resp_h00000000000000000000000000000000"`, Note: "found here among the tenant's responses, and then carried everywhere; a use where responses are not kept"},
 		{Path: "conversation", Feature: infer.FeatureState, Example: `"conv_1"`},
-		row("prompt", infer.FeatureState, `{"id":"pmpt_1"}`, `{"model":"m",`+mark+`}`, `"prompt":{"id":"pmpt_1"}`, "a template kept at the provider"),
+		row("prompt", infer.FeatureState, `{"id":"pmpt_1"}`, inBody, `"prompt":{"id":"pmpt_1"}`, "a template kept at the provider"),
 		{Path: "store", Example: `true`, Note: "kept here, see [responses]"},
 		{Path: "background", Example: `true`, Note: "run here, for every target"},
 		{Path: "background_options", Feature: infer.FeatureBackground, Example: `{"completion_window":"2h"}`},
@@ -112,8 +112,8 @@ func itemFields() []wire.Field {
 		row("input[].custom_tool_call", infer.FeatureToolCustom, `{}`, inInput, `{"type":"custom_tool_call","call_id":"c","name":"f","input":"b"}`, ""),
 		row("input[].reasoning.summary", infer.FeatureThoughtSummary, `[]`, inInput, `{"type":"reasoning","summary":[{"type":"summary_text","text":"b"}]}`, ""),
 		row("input[].reasoning.content", infer.FeatureThoughtSummary, `[]`, inInput, `{"type":"reasoning","content":[{"type":"reasoning_text","text":"b"}]}`, ""),
-		row("input[].encrypted_content", infer.FeatureThoughtSealed, `"x"`, inInput, `{"type":"reasoning","summary":[],"encrypted_content":"x"}`, "OpenAI's own"),
-		row("input[].encrypted_content (sealed here)", infer.FeatureReasoningEncrypted, `"x"`, inInput, `{"type":"reasoning","summary":[],"encrypted_content":"`+sealSigned+`x"}`, "another dialect's signature"),
+		row("input[].reasoning.encrypted_content", infer.FeatureThoughtSealed, `"x"`, inInput, `{"type":"reasoning","summary":[],"encrypted_content":"x"}`, "OpenAI's own"),
+		row("input[].reasoning.encrypted_content (sealed here)", infer.FeatureReasoningEncrypted, `"x"`, inInput, `{"type":"reasoning","summary":[],"encrypted_content":"`+sealSigned+`x"}`, "another dialect's signature"),
 		row("input[].item_reference", infer.FeatureState, `{}`, inInput, `{"type":"item_reference","id":"msg_1"}`, "found here if it was made here"),
 	}
 	for _, kind := range []string{"compaction", "compaction_trigger", "configuration_update"} {
@@ -136,7 +136,7 @@ func partFields() []wire.Field {
 		row("input[].content[].detail", infer.FeatureImageDetail, `"low"`, inUser, `{"type":"input_image","detail":"low","image_url":"https://example.org/a.png"}`, ""),
 		row("input[].content[].file_id", infer.FeatureFile, `"file-1"`, inUser, `{"type":"input_image","file_id":"file-1"}`, "of an image or a file"),
 		row("input[].content[].file_data", infer.FeatureFile, `"data:application/pdf;base64,AAAA"`, inUser, `{"type":"input_file","filename":"a.pdf","file_data":"data:application/pdf;base64,AAAA"}`, ""),
-		row("input[].content[].file_url", infer.FeatureFile, `"https://example.org/a.pdf"`, inUser, `{"type":"input_file","file_url":"https://example.org/a.pdf"}`, ""),
+		row("input[].content[].file_url", infer.FeatureFileURL, `"https://example.org/a.pdf"`, inUser, `{"type":"input_file","file_url":"https://example.org/a.pdf"}`, ""),
 		row("input[].content[].input_audio", infer.FeatureAudio, `{}`, inUser, `{"type":"input_audio","input_audio":{"data":"AAAA","format":"wav"}}`, ""),
 	}
 }

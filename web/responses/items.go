@@ -88,11 +88,11 @@ func (d *decoder) item(v jsonread.Value) error {
 		}
 		return nil
 	case "compaction", "compaction_summary", "compaction_trigger", "configuration_update":
-		d.stateless(v.Path(), "only OpenAI's own models can read it")
+		d.stateless(kindPath(v, kind), "only OpenAI's own models can read it")
 		return nil
 	}
 	if slices.Contains(hostedItems, kind) {
-		d.use(infer.FeatureToolCallHosted, v.Path())
+		d.use(infer.FeatureToolCallHosted, kindPath(v, kind))
 		return nil
 	}
 	return d.unknown(v)
@@ -140,7 +140,7 @@ func (d *decoder) reference(v jsonread.Value) error {
 	}
 	response, own := Own(id)
 	if !own || d.state == nil || !d.state.Keeps() {
-		d.stateless(v.Path(), "the item was not made here")
+		d.stateless(kindPath(v, "item_reference"), "the item was not made here")
 		return nil
 	}
 	if d.loaded++; d.loaded > maxReference {
@@ -226,7 +226,7 @@ func (d *decoder) message(v jsonread.Value) error {
 			m.Content, err = d.parts(mv, role == "assistant")
 		case "phase": // commentary or final answer: a label
 			if !mv.IsNull() {
-				d.use(infer.FeatureMetadata, mv.Path())
+				d.own(infer.FeatureMetadata, mv.Path())
 			}
 		case "name":
 			if m.Name, err = label(mv); m.Name != "" {
@@ -295,7 +295,7 @@ func (d *decoder) call(v jsonread.Value, field string) error {
 	switch {
 	case field == "input":
 		c.Arguments = string(append(jsonwrite.String([]byte(`{"input":`), c.Arguments), '}'))
-		d.use(infer.FeatureToolCustom, v.Path())
+		d.use(infer.FeatureToolCustom, kindPath(v, "custom_tool_call"))
 	case c.Arguments == "":
 		c.Arguments = "{}"
 	}
@@ -353,7 +353,6 @@ func (d *decoder) result(v jsonread.Value) error {
 func (d *decoder) thought(v jsonread.Value) error {
 	var t infer.Thought
 	sealed := ""
-	var at jsonread.Value
 	err := v.Members(func(key string, m jsonread.Value) (err error) {
 		switch key {
 		case "type", "status":
@@ -379,7 +378,6 @@ func (d *decoder) thought(v jsonread.Value) error {
 			})
 		case "encrypted_content":
 			if !m.IsNull() {
-				at = m
 				sealed, err = m.Str()
 			}
 		default:
@@ -390,13 +388,14 @@ func (d *decoder) thought(v jsonread.Value) error {
 	if err != nil {
 		return err
 	}
+	place := kindPath(v, "reasoning")
 	own := sealed != "" && openThought(&t, sealed)
 	switch {
 	case own: // what we sealed goes back to where it came from, or is left out
 		t.ID = ""
-		d.use(infer.FeatureReasoningEncrypted, at.Path())
+		d.use(infer.FeatureReasoningEncrypted, place+".encrypted_content")
 	case sealed != "":
-		d.use(infer.FeatureThoughtSealed, at.Path())
+		d.use(infer.FeatureThoughtSealed, place+".encrypted_content")
 	}
 	if t.Text == "" && t.Signature == "" && t.Redacted == "" {
 		return nil
@@ -408,7 +407,7 @@ func (d *decoder) thought(v jsonread.Value) error {
 	// The text itself is what a reader was shown: OpenAI's own models are given the
 	// sealed form only.
 	if t.Text != "" && !own {
-		d.use(infer.FeatureThoughtSummary, v.Path())
+		d.use(infer.FeatureThoughtSummary, place)
 	}
 	m := d.assistant()
 	m.Thoughts = append(m.Thoughts, t)

@@ -127,7 +127,7 @@ func (d *decoder) image(v jsonread.Value) (p infer.Part, ok bool, err error) {
 	case url != "":
 		return p, false, v.Errorf("cannot use %s: wanted an https: URL or a data: URL in base64", v.Path()+".image_url")
 	case id != "":
-		d.use(infer.FeatureFile, v.Path()+".file_id")
+		d.own(infer.FeatureFile, v.Path()+".file_id")
 		return p, false, nil
 	}
 	return p, false, v.Errorf("cannot use %s: got neither image_url nor file_id", v.Path())
@@ -144,7 +144,14 @@ func (d *decoder) file(v jsonread.Value) (p infer.Part, ok bool, err error) {
 	if detail != "" && detail != "auto" {
 		d.use(infer.FeatureImageDetail, v.Path()+".detail")
 	}
-	d.use(infer.FeatureFile, v.Path())
+	switch {
+	case data != "":
+		d.use(infer.FeatureFile, v.Path())
+	case url != "":
+		d.use(infer.FeatureFileURL, v.Path()+".file_url")
+	case id != "":
+		d.own(infer.FeatureFile, v.Path()+".file_id")
+	}
 	switch {
 	case strings.HasPrefix(data, "data:"):
 		p.MIME, p.Data, err = dataURL(v, data)
