@@ -241,7 +241,7 @@ func (d *decoder) customTool(v jsonread.Value, space, remark string) error {
 	if err != nil {
 		return err
 	}
-	d.use(infer.FeatureToolCustom, v.Path())
+	d.use(infer.FeatureToolCustom, kindPath(v, "custom"))
 	t.Custom.Description = t.Description
 	if c := t.Custom; c.Syntax != "" {
 		t.Description = joinText(t.Description, "The input is text that this "+c.Syntax+" grammar describes:\n"+c.Definition)
