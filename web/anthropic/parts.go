@@ -86,7 +86,7 @@ func (d *decoder) image(b jsonread.Value) (infer.Part, error) {
 		case kind == "url":
 			d.use(infer.FeatureImageURL, b.Path()+".image")
 		default:
-			d.use(infer.FeatureUnknown, m.Path())
+			d.use(infer.FeatureUnknown, b.Path()+".image.source")
 		}
 		return nil
 	})
@@ -181,7 +181,7 @@ func (d *decoder) document(b jsonread.Value) (infer.Part, error) {
 			case kind == "base64" || kind == "url" || kind == "text" || kind == "content":
 				d.use(infer.FeatureFile, b.Path()+".document")
 			default:
-				d.use(infer.FeatureUnknown, m.Path())
+				d.use(infer.FeatureUnknown, b.Path()+".document.source")
 			}
 			return nil
 		case "title":
@@ -189,8 +189,11 @@ func (d *decoder) document(b jsonread.Value) (infer.Part, error) {
 			return err
 		case "citations":
 			return d.citations(m)
+		case "context": // which no other dialect has
+			d.use(infer.FeatureUnknown, b.Path()+".document.context")
+			return nil
 		}
-		return d.common(&p, key, m) // context is unknown: no other dialect has it
+		return d.common(&p, key, m)
 	})
 	if err == nil && !found {
 		err = b.Errorf("cannot use %s: got no source", b.Path())

@@ -131,12 +131,12 @@ func partFields() []wire.Field {
 		row("input[].content[].prompt_cache_breakpoint", infer.FeatureCacheBreakpoint, `{}`, inUser, `{"type":"input_text","text":"a","prompt_cache_breakpoint":{"mode":"explicit"}}`, ""),
 		row("input[].content[].annotations", infer.FeatureCitations, `[]`, inInput, `{"role":"assistant","content":[{"type":"output_text","text":"b","annotations":[{"type":"url_citation"}]}]}`, ""),
 		row("input[].content[].refusal", infer.FeatureRefusalPart, `"no"`, inInput, `{"role":"assistant","content":[{"type":"refusal","refusal":"no"}]}`, ""),
-		row("input[].content[].image_url (https)", infer.FeatureImageURL, `"https://example.org/a.png"`, inUser, `{"type":"input_image","image_url":"https://example.org/a.png"}`, ""),
-		row("input[].content[].image_url (data)", infer.FeatureImageData, `"data:image/png;base64,AAAA"`, inUser, `{"type":"input_image","image_url":"data:image/png;base64,AAAA"}`, ""),
+		row("input[].content[].input_image.image_url (https)", infer.FeatureImageURL, `"https://example.org/a.png"`, inUser, `{"type":"input_image","image_url":"https://example.org/a.png"}`, ""),
+		row("input[].content[].input_image.image_url (data)", infer.FeatureImageData, `"data:image/png;base64,AAAA"`, inUser, `{"type":"input_image","image_url":"data:image/png;base64,AAAA"}`, ""),
 		row("input[].content[].detail", infer.FeatureImageDetail, `"low"`, inUser, `{"type":"input_image","detail":"low","image_url":"https://example.org/a.png"}`, ""),
-		row("input[].content[].file_id", infer.FeatureFile, `"file-1"`, inUser, `{"type":"input_image","file_id":"file-1"}`, "of an image or a file"),
-		row("input[].content[].file_data", infer.FeatureFile, `"data:application/pdf;base64,AAAA"`, inUser, `{"type":"input_file","filename":"a.pdf","file_data":"data:application/pdf;base64,AAAA"}`, ""),
-		row("input[].content[].file_url", infer.FeatureFileURL, `"https://example.org/a.pdf"`, inUser, `{"type":"input_file","file_url":"https://example.org/a.pdf"}`, ""),
+		row("input[].content[].input_image.file_id", infer.FeatureFile, `"file-1"`, inUser, `{"type":"input_image","file_id":"file-1"}`, "and of a file"),
+		row("input[].content[].input_file.file_data", infer.FeatureFile, `"data:application/pdf;base64,AAAA"`, inUser, `{"type":"input_file","filename":"a.pdf","file_data":"data:application/pdf;base64,AAAA"}`, ""),
+		row("input[].content[].input_file.file_url", infer.FeatureFileURL, `"https://example.org/a.pdf"`, inUser, `{"type":"input_file","file_url":"https://example.org/a.pdf"}`, ""),
 		row("input[].content[].input_audio", infer.FeatureAudio, `{}`, inUser, `{"type":"input_audio","input_audio":{"data":"AAAA","format":"wav"}}`, ""),
 	}
 }

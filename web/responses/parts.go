@@ -46,7 +46,7 @@ func (d *decoder) part(v jsonread.Value) (p infer.Part, ok bool, err error) {
 		err = v.Members(func(key string, m jsonread.Value) error { return d.textMember(&p, key, m) })
 	case "refusal":
 		p.Type = "text"
-		d.use(infer.FeatureRefusalPart, v.Path())
+		d.use(infer.FeatureRefusalPart, kindPath(v, "refusal"))
 		err = d.members(v, map[string]*string{"refusal": &p.Text}, nil)
 	case "input_image":
 		return d.image(v)
@@ -117,17 +117,17 @@ func (d *decoder) image(v jsonread.Value) (p infer.Part, ok bool, err error) {
 	}
 	switch {
 	case strings.HasPrefix(url, "data:"):
-		d.use(infer.FeatureImageData, v.Path())
+		d.use(infer.FeatureImageData, kindPath(v, "input_image"))
 		p.MIME, p.Data, err = dataURL(v, url)
 		return p, err == nil, err
 	case strings.HasPrefix(url, "https://"), strings.HasPrefix(url, "http://"):
-		d.use(infer.FeatureImageURL, v.Path())
+		d.use(infer.FeatureImageURL, kindPath(v, "input_image"))
 		p.URL = url
 		return p, true, nil
 	case url != "":
 		return p, false, v.Errorf("cannot use %s: wanted an https: URL or a data: URL in base64", v.Path()+".image_url")
 	case id != "":
-		d.own(infer.FeatureFile, v.Path()+".file_id")
+		d.own(infer.FeatureFile, kindPath(v, "input_image")+".file_id")
 		return p, false, nil
 	}
 	return p, false, v.Errorf("cannot use %s: got neither image_url nor file_id", v.Path())
@@ -146,11 +146,11 @@ func (d *decoder) file(v jsonread.Value) (p infer.Part, ok bool, err error) {
 	}
 	switch {
 	case data != "":
-		d.use(infer.FeatureFile, v.Path())
+		d.use(infer.FeatureFile, kindPath(v, "input_file"))
 	case url != "":
-		d.use(infer.FeatureFileURL, v.Path()+".file_url")
+		d.use(infer.FeatureFileURL, kindPath(v, "input_file")+".file_url")
 	case id != "":
-		d.own(infer.FeatureFile, v.Path()+".file_id")
+		d.own(infer.FeatureFile, kindPath(v, "input_file")+".file_id")
 	}
 	switch {
 	case strings.HasPrefix(data, "data:"):
@@ -171,7 +171,7 @@ func (d *decoder) file(v jsonread.Value) (p infer.Part, ok bool, err error) {
 // audio reads {"input_audio": {"data", "format"}}.
 func (d *decoder) audio(v jsonread.Value) (p infer.Part, ok bool, err error) {
 	p.Type = "audio"
-	d.use(infer.FeatureAudio, v.Path())
+	d.use(infer.FeatureAudio, kindPath(v, "input_audio"))
 	av, found := v.Get("input_audio")
 	if !found {
 		av = v
