@@ -26,11 +26,12 @@ func (c *call) fetchMedia() (*infer.Request, error) {
 	own.Wire = nil // its bytes have the URLs
 	own.Messages = slices.Clone(own.Messages)
 	own.Uses = slices.Clone(own.Uses)
-	left := conf.MaxCount
+	left, whole := conf.MaxCount, true
 	for i := range own.Messages {
 		m := &own.Messages[i]
 		for k := range m.Content {
 			if p := &m.Content[k]; !remoteImage(p) {
+				whole = whole && (p.Type != "image" || p.URL == "")
 				continue
 			}
 			if left--; left < 0 {
@@ -44,8 +45,8 @@ func (c *call) fetchMedia() (*infer.Request, error) {
 			m.Content[k].URL, m.Content[k].MIME, m.Content[k].Data = "", got.Type, got.Data
 		}
 	}
-	for i := range own.Uses {
-		if own.Uses[i].Feature == infer.FeatureImageURL {
+	for i := range own.Uses { // an image of another scheme is lost still
+		if whole && own.Uses[i].Feature == infer.FeatureImageURL {
 			own.Uses[i].Feature = infer.FeatureImageData
 		}
 	}

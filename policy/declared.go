@@ -94,6 +94,13 @@ func hostedName(w *infer.Wire, u *infer.Use) (name string, ok bool) {
 	if u.Path == "tools" || u.Path == furtherFields {
 		return "", true
 	}
+	if rest, one := strings.CutPrefix(u.Path, "tools."); one { // one tool where a list is usual, as Gemini takes it
+		name = rest
+		if end := strings.IndexAny(rest, ".["); end >= 0 {
+			name = rest[:end]
+		}
+		return name, name != "functionDeclarations" && name != "function_declarations"
+	}
 	end := strings.IndexByte(u.Path, ']') + 1
 	if !strings.HasPrefix(u.Path, "tools[") || end == 0 {
 		return "", false

@@ -488,6 +488,8 @@ func TestAllowToolsBesideTools(t *testing.T) {
 		{dialectAnthropic, `{"container":{"skills":[]}}`, nil, false},
 		{dialectAnthropic, `{}`, []infer.Use{{Feature: infer.FeatureUnknown, Path: furtherFields}}, false},
 		{dialectGemini, `{"tools":{"googleSearch":{}}}`, []infer.Use{{Feature: infer.FeatureUnknown, Path: "tools"}}, false},
+		{dialectGemini, `{"tools":{"googleSearch":{}}}`, []infer.Use{{Feature: infer.FeatureToolHosted, Path: "tools.googleSearch"}}, false},
+		{dialectGemini, `{"tools":{"functionDeclarations":[]}}`, []infer.Use{{Feature: infer.FeatureUnknown, Path: "tools.functionDeclarations[0].x"}}, true},
 	} {
 		r := infer.Request{Uses: c.uses, Wire: &infer.Wire{Dialect: c.dialect, Body: []byte(c.body)}}
 		if err := w.p.AllowTools(id, &r); (err == nil) != c.ok {
