@@ -45,7 +45,7 @@ func Matrix(fs []Family, rows []Row) string {
 	var b strings.Builder
 	b.WriteString(`# Conformance
 
-Written by ` + "`go test ./appliance/conform -update`" + `; the same test fails when this page is not what it finds.
+Written by ` + "`go test ./appliance/conform -update`" + `; the same test fails when this page is not what it finds, with ` + "`-whole`" + ` to the last number.
 
 Every case of the corpus (` + "`appliance/conform/corpus`" + `) is put to the gateway in every inbound dialect that can write it, with a scripted
 provider behind each adapter, whole and streamed. A cell is *passed/asked*; in brackets how many of the passed were refused or reported as a loss because the provider has no

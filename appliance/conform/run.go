@@ -136,9 +136,13 @@ func (g *Gateway) ask(ctx context.Context, c *Case, in string, stream bool) (*Se
 	r.Header.Set("Authorization", "Bearer "+g.Key)
 	var left time.Time
 	leave := func() { left = time.Now(); cancel() }
+	gone := make(chan time.Time, 1)
 	if c.Leave == "head" {
-		t := time.AfterFunc(150*time.Millisecond, cancel)
-		defer t.Stop()
+		go func() {
+			g.waitAsked(ctx)
+			gone <- time.Now()
+			cancel()
+		}()
 	}
 	began := time.Now()
 	client := g.Client
@@ -148,7 +152,7 @@ func (g *Gateway) ask(ctx context.Context, c *Case, in string, stream bool) (*Se
 	resp, err := client.Do(r)
 	if err != nil {
 		if c.Leave == "head" && ctx.Err() != nil {
-			return &Seen{}, began.Add(150 * time.Millisecond), err
+			return &Seen{}, <-gone, err
 		}
 		return nil, left, fmt.Errorf("cannot ask: %w", err)
 	}
@@ -174,6 +178,20 @@ func (g *Gateway) ask(ctx context.Context, c *Case, in string, stream bool) (*Se
 	}
 	s.Total = time.Since(began)
 	return s, left, err
+}
+
+// waitAsked waits until the request is at the provider and the caller may leave:
+// where that cannot be seen, for a while.
+func (g *Gateway) waitAsked(ctx context.Context) {
+	const longest, step = 10 * time.Second, 5 * time.Millisecond
+	until := time.Now().Add(longest)
+	for g.Stage != nil && len(g.Stage.Saw()) == 0 && time.Now().Before(until) && ctx.Err() == nil {
+		time.Sleep(step)
+	}
+	select {
+	case <-time.After(150 * time.Millisecond):
+	case <-ctx.Done():
+	}
 }
 
 // repeat makes the first turn's text long.
