@@ -136,7 +136,9 @@ func (j *journal) read() ([]frame, error) {
 }
 
 func (j *journal) bytes() ([]byte, error) {
-	return io.ReadAll(io.NewSectionReader(j.f, 0, j.size))
+	b := make([]byte, j.size)
+	_, err := io.ReadFull(io.NewSectionReader(j.f, 0, j.size), b)
+	return b, err
 }
 
 // nothingAfter looks for whole frames behind a broken one: if there are any that

@@ -3,6 +3,7 @@ package store
 import (
 	"crypto/hmac"
 	"crypto/sha256"
+	"hash"
 	"strings"
 	"sync"
 	"time"
@@ -13,6 +14,7 @@ import (
 type keyring struct {
 	mu      sync.RWMutex // guards all
 	pepper  []byte       // key of the hashes; constant for the life of the file
+	macs    *sync.Pool   // of hash.Hash, keyed with pepper: keying costs as much as a hash
 	byID    map[string]*storedKey
 	used    map[string]time.Time // last use since the last flush
 	flushed time.Time
@@ -25,6 +27,7 @@ func (r *keyring) replace(pepper []byte, keys map[string]*storedKey) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.pepper = pepper
+	r.macs = &sync.Pool{New: func() any { return hmac.New(sha256.New, pepper) }}
 	r.byID = keys
 	if r.used == nil {
 		r.used = map[string]time.Time{}
@@ -62,8 +65,11 @@ func (r *keyring) list() []Key {
 // so a fast keyed hash is enough: there is nothing to guess slowly.
 func (r *keyring) hash(id, secret string) []byte {
 	r.mu.RLock()
-	m := hmac.New(sha256.New, r.pepper)
+	macs := r.macs
 	r.mu.RUnlock()
+	m := macs.Get().(hash.Hash)
+	defer macs.Put(m)
+	m.Reset()
 	m.Write([]byte("hearth api key 1\x00" + id + "\x00" + secret))
 	return m.Sum(nil)
 }
