@@ -178,7 +178,9 @@ func (d *decoder) document(b jsonread.Value) (infer.Part, error) {
 			switch {
 			case err != nil:
 				return err
-			case kind == "base64" || kind == "url" || kind == "text" || kind == "content":
+			case kind == "url":
+				d.use(infer.FeatureFileURL, b.Path()+".document")
+			case kind == "base64" || kind == "text" || kind == "content":
 				d.use(infer.FeatureFile, b.Path()+".document")
 			default:
 				d.use(infer.FeatureUnknown, b.Path()+".document.source")
