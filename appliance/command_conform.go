@@ -111,6 +111,9 @@ func writeReports(env *Env, file string, reports []*conform.Report) error {
 // askDeployment runs the live cases through a bridge of its own.
 func askDeployment(ctx context.Context, env *Env, d conform.Deployment, in []string, progress bool) (_ *conform.Report, err error) {
 	id := conform.Identity{Name: d.Config.Name, Kind: d.Config.Kind, URL: plainURL(d.Config.BaseURL), Model: d.Model}
+	if why := unreadable(d.Config.Credential, env.Getenv); why != "" {
+		return nil, fmt.Errorf("cannot ask it: its credential: %s", why) // once, not for each case
+	}
 	d.Config.Health = policy.HealthConfig{} // no probes beside the cases
 	key := rand.Text()
 	b, err := conform.NewBridge([]conform.Deployment{d}, key, upstream.Options{Version: Version, Getenv: env.Getenv})

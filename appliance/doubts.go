@@ -39,7 +39,7 @@ func unreadable(reference string, getenv func(string) string) string {
 	kind, name, _ := strings.Cut(reference, ":")
 	switch dir := getenv("CREDENTIALS_DIRECTORY"); {
 	case kind == "env" && getenv(name) == "":
-		return fmt.Sprintf("environment variable %.64s is not set here; the server needs it in its own environment", name)
+		return fmt.Sprintf("environment variable %.64s is not set here (a server needs it in its own environment)", name)
 	case kind == "file", kind == "oidc-file":
 	case kind == "systemd" && dir != "":
 		name = filepath.Join(dir, name)
