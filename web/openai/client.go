@@ -75,9 +75,7 @@ func native(o *wire.Outgoing, w *infer.Wire, t wire.Target, p *profile) (*wire.O
 		return nil, err
 	}
 	set[at].value = name
-	if bound := p.renamed(w); bound != nil {
-		set = append(set, member{"max_tokens", bound})
-	}
+	set = p.rename(set, w)
 	if o.Stream {
 		options, asked := usageOption(get(w.Body, "stream_options"))
 		o.Usage = !asked
@@ -92,25 +90,29 @@ func native(o *wire.Outgoing, w *infer.Wire, t wire.Target, p *profile) (*wire.O
 	return o, nil
 }
 
-// renamed gives the bound that a server needs under the name max_tokens too, for
-// it may not know the new one: where policy has set the bound, and at Ollama,
-// which has only the old name (openai/openai.go, ChatCompletionRequest). nil: no
-// such need.
-func (p *profile) renamed(w *infer.Wire) []byte {
-	if p.limit != "max_tokens" || w.Dialect != DialectChat {
-		return nil
+// rename puts the bound under the name that the server knows for certain: one
+// that policy has set, and at Ollama, which has only the old name
+// (openai/openai.go, ChatCompletionRequest), the caller's own as well. Elsewhere
+// the caller's name stays alone: OpenAI, which proxies pass it to, refuses both.
+func (p *profile) rename(set []member, w *infer.Wire) []member {
+	if p.limit != "max_tokens" || w.Dialect != DialectChat || w.Set["max_tokens"] != nil {
+		return set
 	}
-	bound := []byte(w.Set["max_completion_tokens"])
-	if bound == nil && p.name == "ollama" {
-		bound = get(w.Body, "max_completion_tokens")
+	asked, at := get(w.Body, "max_completion_tokens"), find(set, []byte("max_completion_tokens"))
+	if at >= 0 && asked == nil {
+		set[at].name = "max_tokens"
+		return set
 	}
-	if bound == nil || string(bound) == "null" || w.Set["max_tokens"] != nil {
-		return nil
+	if p.name != "ollama" || asked == nil {
+		return set
 	}
-	if old := get(w.Body, "max_tokens"); old != nil && string(old) != "null" {
-		return nil
+	if at >= 0 {
+		asked = set[at].value
 	}
-	return bound
+	if old := get(w.Body, "max_tokens"); string(asked) == "null" || old != nil && string(old) != "null" {
+		return set
+	}
+	return append(set, member{"max_tokens", asked})
 }
 
 // usageOption is stream_options with include_usage, and whether it was there.

@@ -57,7 +57,11 @@ func TestNativeBoundIsKnown(t *testing.T) {
 		{"ollama", `{"max_tokens":7}`, "", `{"max_tokens":7,"model":"m"}`},
 		{"ollama", `{"max_completion_tokens":null}`, "", `{"max_completion_tokens":null,"model":"m"}`},
 		{"vllm", `{"max_completion_tokens":7}`, "", `{"max_completion_tokens":7,"model":"m"}`},
-		{"vllm", `{"max_completion_tokens":7}`, "5", `{"max_completion_tokens":5,"model":"m","max_tokens":5}`},
+		{"vllm", `{"max_completion_tokens":7}`, "5", `{"max_completion_tokens":5,"model":"m"}`},
+		{"vllm", `{"max_tokens":null}`, "5", `{"max_tokens":5,"model":"m"}`},
+		{"litellm", `{}`, "5", `{"max_tokens":5,"model":"m"}`},
+		{"ollama", `{}`, "5", `{"max_tokens":5,"model":"m"}`},
+		{"openai", `{}`, "5", `{"max_completion_tokens":5,"model":"m"}`},
 		{"ollama", `{"max_completion_tokens":7,"max_tokens":null}`, "5", `{"max_completion_tokens":5,"max_tokens":5,"model":"m"}`},
 		{"openai", `{"max_completion_tokens":7}`, "5", `{"max_completion_tokens":5,"model":"m"}`},
 	} {
