@@ -95,7 +95,7 @@ function upstreamRow(u) {
 function recentRow(r) {
   const outcome = document.createDocumentFragment();
   outcome.append(mark(r.good, r.outcome), r.error ? " " + r.error : "");
-  return row(el("time", { datetime: r.started }, r.clock), r.tenant, r.model, r.upstream || "–", String(r.attempts), outcome, r.lost || "–", usd(r.charge_nano), r.id);
+  return row(el("time", { datetime: r.started }, r.clock), r.tenant, r.model, r.upstream || "–", String(r.attempts), outcome, usd(r.charge_nano), r.lost || "–", r.id);
 }
 
 function fill(id, rows, columns, empty) {
