@@ -35,7 +35,7 @@ func TestRewrittenRequestLosesAloud(t *testing.T) {
 		{"vllm", "/v1", openai.Chat{}.DecodeRequest, `{"model":"▸","request_id":"r","cache_prompt":false,"documents":[{"a":1}],"messages":[{"role":"user","content":"▮"}]}`,
 			nil, "documents", "request_id=dropped cache_prompt=dropped documents=dropped"},
 		{"openai", "/v1", responses.Dialect{}.DecodeRequest, `{"model":"▸","store":false,"client_metadata":{"a":"b"},"conversation":"conv_1","input":[{"role":"assistant","phase":"commentary","content":"a"},{"role":"user","content":"▮"}]}`,
-			nil, "conversation", "client_metadata=dropped conversation=dropped input[0].phase=dropped"},
+			http.Header{"Openai-Beta": {"responses=experimental"}}, "conversation", "openai-beta=dropped client_metadata=dropped conversation=dropped input[0].phase=dropped"},
 	} {
 		t.Run(c.kind, func(t *testing.T) {
 			p := newProvider(t)

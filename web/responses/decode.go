@@ -51,6 +51,9 @@ func (d Dialect) DecodeRequest(h *http.Request, body []byte) (*infer.Request, wi
 		return nil, wire.Options{}, err
 	}
 	dec.r.Wire = &infer.Wire{Dialect: Name, Body: body, Header: dialectHeaders(h)}
+	if len(dec.r.Wire.Header) > 0 {
+		dec.use(infer.FeatureBeta, "openai-beta")
+	}
 	if err := dec.finish(); err != nil {
 		return nil, wire.Options{}, err
 	}
