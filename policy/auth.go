@@ -27,11 +27,15 @@ func errKey() *infer.Error {
 // token or x-api-key). Every failure is the same CodeUnauthorized; too many from
 // one address become CodeRateLimited. A right credential always passes, so that
 // nobody can lock out others behind the same address; the secrets have 256 bits,
-// damping spares the machine and the log. A live key of a tenant that is
+// damping spares the machine and the log. No credential at all is no guess and
+// is not counted. A live key of a tenant that is
 // disabled or gone is CodeForbidden.
 func (p *Policy) Authenticate(credential, remoteAddr string) (*Identity, error) {
 	k, ok := p.store.Verify(credential)
 	if !ok {
+		if credential == "" {
+			return nil, errKey() // nothing was guessed
+		}
 		if wait, damped := p.failed.note(remoteAddr); damped {
 			return nil, &infer.Error{Code: infer.CodeRateLimited, RetryAfter: wait,
 				Message: "too many failed attempts to authenticate from this address"}
