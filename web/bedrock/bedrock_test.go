@@ -90,7 +90,9 @@ func TestConversation(t *testing.T) {
 	wants(t, b, "messages.2", `{"role":"user","content":[{"toolResult":{"toolUseId":"`+one+`","content":[{"text":"a cat"}]}},{"cachePoint":{"type":"default"}},
 		{"toolResult":{"toolUseId":"`+two+`","content":[{"text":"failed"}],"status":"error"}},{"text":"And?"},{"text":"<system>\nNow in French.\n</system>"}]}`)
 	wants(t, b, "toolConfig", `{"tools":[{"toolSpec":{"name":"look","description":"looks","inputSchema":{"json":{"type":"object"}},"strict":true}},{"cachePoint":{"type":"default"}}]}`)
-	wants(t, b, "inferenceConfig", `{"maxTokens":4096}`)
+	wants(t, b, "inferenceConfig", "") // nobody named a bound
+	r.Sampling.MaxTokens = 77
+	wants(t, encodeMap(t, r, model), "inferenceConfig", `{"maxTokens":77}`)
 }
 
 func TestParameters(t *testing.T) {

@@ -31,7 +31,7 @@ func encode(r *infer.Request, t wire.Target) ([]byte, error) {
 		dst = append(append(append(dst, `,"system":[`...), c.system...), ']')
 	}
 	dst = append(dst, tools...)
-	limit := maxOutput(r, t)
+	limit := max(r.Sampling.MaxTokens, 0) // 0 leaves it to the model
 	dst = appendInference(dst, r, limit, fam)
 	dst = appendFields(dst, r, t, limit, fam)
 	if r.Format.Kind == infer.FormatJSONSchema && len(r.Format.Schema) > 0 {
@@ -49,14 +49,6 @@ func encode(r *infer.Request, t wire.Target) ([]byte, error) {
 		dst = append(dst, `,"serviceTier":{"type":"default"}`...)
 	}
 	return append(dst, '}'), nil
-}
-
-// maxOutput is the bound of the answer; 0 leaves it to the model.
-func maxOutput(r *infer.Request, t wire.Target) int {
-	if r.Sampling.MaxTokens > 0 {
-		return r.Sampling.MaxTokens
-	}
-	return t.MaxOutput
 }
 
 // appendInference appends inferenceConfig: what every model has.

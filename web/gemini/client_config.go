@@ -80,10 +80,7 @@ func (e *encoder) config() {
 		out = append(append(append(out, `,"`...), name...), `":`...)
 	}
 	num := func(name string, v float64) { key(name); out = jsonwrite.Float(out, v) }
-	if n := s.MaxTokens; n > 0 || e.t.MaxOutput > 0 {
-		if n == 0 {
-			n = e.t.MaxOutput
-		}
+	if n := s.MaxTokens; n > 0 { // else as long as the model wants
 		num("maxOutputTokens", float64(n))
 	}
 	if s.Temperature != 1 || e.asked(infer.FeatureTemperature) {

@@ -80,7 +80,7 @@ func TestEncodeTyped(t *testing.T) {
 		if model == "" {
 			model = "up"
 		}
-		o, err := Client{}.EncodeRequest(r, wire.Target{Model: model})
+		o, err := Client{}.EncodeRequest(r, wire.Target{Model: model, MaxOutput: 77}) // which need not be named
 		if err != nil {
 			t.Errorf("%s: %v", k.name, err)
 			continue

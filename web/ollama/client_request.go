@@ -23,7 +23,7 @@ func appendChat(r *infer.Request, t wire.Target) []byte {
 	}
 	dst = append(dst, ']')
 	dst = appendTools(dst, r)
-	return append(appendShared(dst, r, t), '}')
+	return append(appendShared(dst, r), '}')
 }
 
 // appendGenerate writes a request that continues a prompt as it is. With a suffix
@@ -36,7 +36,7 @@ func appendGenerate(r *infer.Request, t wire.Target) []byte {
 	} else {
 		dst = append(dst, `,"raw":true`...)
 	}
-	return append(appendShared(dst, r, t), '}')
+	return append(appendShared(dst, r), '}')
 }
 
 func appendMessage(dst []byte, m *infer.Message, names map[string]string) []byte {
@@ -152,7 +152,7 @@ func appendTools(dst []byte, r *infer.Request) []byte {
 }
 
 // appendShared writes what chat and generate have in common.
-func appendShared(dst []byte, r *infer.Request, t wire.Target) []byte {
+func appendShared(dst []byte, r *infer.Request) []byte {
 	dst = strconv.AppendBool(append(dst, `,"stream":`...), r.Stream)
 	switch r.Format.Kind {
 	case infer.FormatJSONObject:
@@ -174,7 +174,7 @@ func appendShared(dst []byte, r *infer.Request, t wire.Target) []byte {
 			dst = jsonwrite.Int(append(dst, `,"top_logprobs":`...), int64(n))
 		}
 	}
-	if o := appendOptions(nil, r, t); len(o) > 0 {
+	if o := appendOptions(nil, r); len(o) > 0 {
 		dst = append(append(append(dst, `,"options":{`...), o[1:]...), '}')
 	}
 	return dst
@@ -201,7 +201,7 @@ func appendThink(dst []byte, t infer.Thinking) []byte {
 // appendOptions writes options, each with a comma before it. Ollama's defaults
 // are not ours, so that what the caller wrote is written even where it equals
 // them.
-func appendOptions(out []byte, r *infer.Request, t wire.Target) []byte {
+func appendOptions(out []byte, r *infer.Request) []byte {
 	s := &r.Sampling
 	asked := func(f infer.Feature) bool {
 		return slices.ContainsFunc(r.Uses, func(u infer.Use) bool { return u.Feature == f })
@@ -234,10 +234,7 @@ func appendOptions(out []byte, r *infer.Request, t wire.Target) []byte {
 	if s.Seed != nil {
 		out = jsonwrite.Int(append(out, `,"seed":`...), *s.Seed)
 	}
-	if n := s.MaxTokens; n > 0 || t.MaxOutput > 0 {
-		if n == 0 {
-			n = t.MaxOutput
-		}
+	if n := s.MaxTokens; n > 0 { // else as long as the model wants
 		num("num_predict", float64(n))
 	}
 	for i, stop := range s.Stop {

@@ -66,10 +66,15 @@ func TestEncodeTyped(t *testing.T) {
 	r := infer.NewRequest()
 	r.Kind, r.Prompts = infer.Completion, []infer.Prompt{{Text: "a"}}
 	o, err := GenerateClient{}.EncodeRequest(r, wire.Target{Model: "up", MaxOutput: 9})
-	if want := `{"model":"up","prompt":"a","raw":true,"stream":false,"options":{"num_predict":9}}`; err != nil || string(o.Body) != want || o.Path != "/api/generate" {
+	if want := `{"model":"up","prompt":"a","raw":true,"stream":false}`; err != nil || string(o.Body) != want || o.Path != "/api/generate" {
 		t.Errorf("a plain prompt: %s, %v", o.Body, err)
 	}
-	r.Suffix = "b"
+	r.Sampling.MaxTokens = 9
+	o, _ = GenerateClient{}.EncodeRequest(r, wire.Target{Model: "up"})
+	if want := `{"model":"up","prompt":"a","raw":true,"stream":false,"options":{"num_predict":9}}`; string(o.Body) != want {
+		t.Errorf("a plain prompt with a bound: %s", o.Body)
+	}
+	r.Suffix, r.Sampling.MaxTokens = "b", 0
 	o, _ = GenerateClient{}.EncodeRequest(r, wire.Target{Model: "up"})
 	if want := `{"model":"up","prompt":"a","suffix":"b","stream":false}`; string(o.Body) != want {
 		t.Errorf("a prompt with a suffix: %s", o.Body)

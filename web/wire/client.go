@@ -61,7 +61,7 @@ type CountClient interface {
 type Target struct {
 	Model string // the model's name there
 	// MaxOutput bounds the answer where the request gives no bound and the
-	// dialect demands one, or a budget must be held; 0: none.
+	// dialect demands one; 0: none.
 	MaxOutput int
 	// Profile names the provider's departures from its dialect, for instance
 	// "vllm" in the OpenAI dialect; empty: none.
