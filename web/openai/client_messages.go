@@ -3,6 +3,7 @@ package openai
 import (
 	"encoding/base64"
 	"strings"
+	"unicode/utf8"
 
 	"hearth/engine/infer"
 	"hearth/web/jsonwrite"
@@ -237,6 +238,10 @@ func (w *requestWriter) part(p *infer.Part) error {
 		if p.URL != "" {
 			return infer.Unsupported("messages", "cannot pass a file by its address to the provider: wanted its data")
 		}
+		if strings.HasPrefix(p.MIME, "text/") && utf8.Valid(p.Data) {
+			w.b = jsonwrite.String(append(w.b, `{"type":"text","text":`...), documentText(p))
+			return nil
+		}
 		name := p.Name
 		if name == "" {
 			name = "file" + extension(p.MIME)
@@ -249,17 +254,20 @@ func (w *requestWriter) part(p *infer.Part) error {
 	return infer.Unsupported("messages", "cannot pass content of type %.32q to the provider", p.Type)
 }
 
+// documentText is a document of text as text, under its title: a file part may
+// hold only what the server can convert, with OpenAI's API PDF.
+func documentText(p *infer.Part) string {
+	if p.Name == "" {
+		return string(p.Data)
+	}
+	return p.Name + "\n\n" + string(p.Data)
+}
+
 // extension is the usual end of a file's name, by which OpenAI tells its kind.
 func extension(mime string) string {
 	switch mime {
 	case "application/pdf":
 		return ".pdf"
-	case "text/plain":
-		return ".txt"
-	case "text/markdown":
-		return ".md"
-	case "text/csv":
-		return ".csv"
 	case "application/json":
 		return ".json"
 	}

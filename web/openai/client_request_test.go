@@ -140,6 +140,21 @@ func TestTypedRequests(t *testing.T) {
 	golden(t, "requests.txt", []byte(all.String()))
 }
 
+// TestTextDocument holds that a document of text is sent as text, which every
+// server takes, and one of another kind as a file.
+func TestTextDocument(t *testing.T) {
+	r := infer.NewRequest()
+	r.Messages = []infer.Message{{Role: infer.RoleUser, Content: []infer.Part{
+		{Type: "file", MIME: "text/plain", Name: "Notes", Data: []byte("a \"b\"")}, {Type: "file", MIME: "text/csv", Data: []byte("1,2")},
+		{Type: "file", MIME: "text/plain", Data: []byte("\xff")}, {Type: "file", MIME: "application/pdf", Data: []byte("pdf")}}}}
+	out, err := NewChatClient("").EncodeRequest(r, wire.Target{Model: "up"})
+	want := `"content":[{"type":"text","text":"Notes\n\na \"b\""},{"type":"text","text":"1,2"},` +
+		`{"type":"file","file":{"filename":"file","file_data":"data:text/plain;base64,/w=="}},{"type":"file","file":{"filename":"file.pdf","file_data":"data:application/pdf;base64,cGRm"}}]`
+	if err != nil || !strings.Contains(string(out.Body), want) {
+		t.Errorf("got %s, %v", out.Body, err)
+	}
+}
+
 // TestProfiles holds the table of servers: every feature that is sent beyond
 // OpenAI's has a class that says so, and every departure its reason and source.
 func TestProfiles(t *testing.T) {
