@@ -99,7 +99,7 @@ func (t *target) lost(r *infer.Request) []infer.Loss {
 	if t.local() {
 		return infer.Losses(r.Uses, localClassOf(t.info))
 	}
-	return t.up.Losses(t.request(r))
+	return t.up.Losses(t.request(r), t.candidate.MaxOutputTokens)
 }
 
 // refuse gives the error for the first loss that changes what is asked for. A

@@ -172,11 +172,11 @@ func TestLosses(t *testing.T) {
 	defer u.Close()
 	r := chat(false)
 	r.Uses = []infer.Use{{Feature: infer.FeatureTopK, Path: "top_k"}, {Feature: infer.FeatureTools, Path: "tools"}, {Feature: infer.FeatureUnknown, Path: "x"}}
-	if l := u.Losses(r); len(l) != 2 || l[0].Path != "top_k" || l[1].Path != "x" {
+	if l := u.Losses(r, 0); len(l) != 2 || l[0].Path != "top_k" || l[1].Path != "x" {
 		t.Errorf("got %v", l)
 	}
 	r.Wire = &infer.Wire{Dialect: dialectChat, Body: []byte("{}")}
-	if l := u.Losses(r); l != nil {
+	if l := u.Losses(r, 0); l != nil {
 		t.Errorf("in the same dialect: got %v", l)
 	}
 }

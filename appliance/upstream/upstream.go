@@ -138,8 +138,9 @@ func (u *Upstream) Backend(model string, maxOutput int) infer.Backend {
 	return &backend{u: u, target: wire.Target{Model: model, MaxOutput: maxOutput, Profile: u.profile.kind}}
 }
 
-// Losses is what r would lose here; none if its dialect is spoken here.
-func (u *Upstream) Losses(r *infer.Request) []infer.Loss {
+// Losses is what r would lose here; none if its dialect is spoken here. maxOutput
+// is as with Backend.
+func (u *Upstream) Losses(r *infer.Request, maxOutput int) []infer.Loss {
 	if len(r.Uses) == 0 {
 		return nil
 	}
@@ -147,7 +148,11 @@ func (u *Upstream) Losses(r *infer.Request) []infer.Loss {
 	if err != nil || native(c, r.Wire) {
 		return nil
 	}
-	return infer.Losses(r.Uses, c.Class)
+	losses := infer.Losses(r.Uses, c.Class)
+	if v, ok := c.(wire.ValueClient); ok {
+		losses = append(losses, v.ValueLosses(r, wire.Target{Model: r.Model, MaxOutput: maxOutput, Profile: u.profile.kind})...)
+	}
+	return losses
 }
 
 // EmbedLosses is Losses for a request for embeddings.

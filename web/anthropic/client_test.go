@@ -147,6 +147,39 @@ func TestEncodeRequest(t *testing.T) {
 }
 
 // TestEncodeNative sends a body of the same dialect as it came.
+// TestBudgetLosses holds that no budget is changed or left out without a word.
+func TestBudgetLosses(t *testing.T) {
+	for _, c := range []struct {
+		budget, limit int
+		effort, model string
+		sent          string // "": none
+		want          infer.Class
+	}{
+		{2000, 9000, "", "up", `"budget_tokens":2000`, ""}, {500, 9000, "", "up", `"budget_tokens":1024`, infer.Emulated},
+		{9000, 2000, "", "up", `"budget_tokens":1999`, infer.Emulated}, {9000, 0, "", "up", `"budget_tokens":4095`, infer.Emulated},
+		{2000, 1024, "", "up", ``, infer.Dropped}, {0, 1024, "low", "claude-sonnet-4-5", ``, infer.Dropped},
+		{0, 2000, "low", "claude-sonnet-4-5", `"budget_tokens":1999`, ""}, {0, 1024, "low", "up", ``, ""},
+	} {
+		r := infer.NewRequest()
+		r.Messages = []infer.Message{{Role: infer.RoleUser, Content: text("Hi")}}
+		r.Thinking, r.Sampling.MaxTokens = infer.Thinking{Budget: c.budget, Effort: c.effort}, c.limit
+		if r.Uses = []infer.Use{{Feature: infer.FeatureReasoningBudget, Path: "b"}}; c.effort != "" {
+			r.Uses[0].Feature = infer.FeatureReasoningEffort
+		}
+		o, err := Client{}.EncodeRequest(r, wire.Target{Model: c.model})
+		if err != nil || !strings.Contains(string(o.Body), c.sent) || c.sent == "" && strings.Contains(string(o.Body), "budget_tokens") {
+			t.Errorf("%+v: sent %s, %v", c, o.Body, err)
+		}
+		var got infer.Class
+		if l := (Client{}).ValueLosses(r, wire.Target{Model: c.model}); len(l) == 1 && l[0].Path == "b" {
+			got = l[0].Class
+		}
+		if got != c.want {
+			t.Errorf("%+v: got %q", c, got)
+		}
+	}
+}
+
 func TestEncodeNative(t *testing.T) {
 	body := "{ \"max_tokens\" : 5,\n \"model\":\"m\", \"messages\":[{\"role\":\"user\",\"content\":\"\\u0048i\"}], \"x_new\":{\"a\":1e400} ,\"stream\":true}"
 	r, o := decodeOK(t, body)

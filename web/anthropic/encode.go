@@ -118,6 +118,40 @@ func budgetOnly(model string) bool {
 // minBudget is the API's least budget.
 const minBudget = 1024
 
+// tokensOf is the budget that is sent: the caller's, or what an effort or a switch
+// is worth to a model that knows budgets only; 0: none.
+func tokensOf(th *infer.Thinking, model string) int {
+	budget := th.Budget
+	if budgetOnly(model) {
+		if budget == 0 && th.Effort != "none" {
+			budget = budgets[th.Effort]
+		}
+		if budget == 0 && (th.Switch == "on" || th.Switch == "adaptive") {
+			budget = budgets["medium"]
+		}
+	}
+	return budget
+}
+
+// fit moves a budget between the least one and the bound of the answer; 0: there
+// is no room for any.
+func fit(budget, limit int) int {
+	if limit <= minBudget {
+		return 0
+	}
+	return min(max(budget, minBudget), limit-1)
+}
+
+// ValueLosses notes a budget of reasoning that is moved to what the API takes, or
+// left out where the bound of the answer leaves no room for it.
+func (Client) ValueLosses(r *infer.Request, t wire.Target) []infer.Loss {
+	asked := tokensOf(&r.Thinking, t.Model)
+	if asked <= 0 || r.Thinking.Switch == "off" || r.Thinking.Effort == "none" {
+		return nil
+	}
+	return wire.BudgetLoss(r, asked, fit(asked, maxOutput(r, t)))
+}
+
 // appendReasoning appends thinking and output_config. An effort switches
 // adaptive thinking on; a budget is a budget, below max_tokens as the API wants.
 func appendReasoning(dst []byte, r *infer.Request, t wire.Target, limit int) []byte {
@@ -126,14 +160,8 @@ func appendReasoning(dst []byte, r *infer.Request, t wire.Target, limit int) []b
 	if effort == "minimal" {
 		effort = "low"
 	}
-	budget := th.Budget
+	budget := tokensOf(&th, t.Model)
 	if budgetOnly(t.Model) {
-		if budget == 0 && th.Effort != "none" {
-			budget = budgets[th.Effort]
-		}
-		if budget == 0 && (th.Switch == "on" || th.Switch == "adaptive") {
-			budget = budgets["medium"]
-		}
 		effort = ""
 	}
 	display := ""
@@ -150,7 +178,7 @@ func appendReasoning(dst []byte, r *infer.Request, t wire.Target, limit int) []b
 			effort = ""
 		}
 	case budget > 0:
-		if budget = min(budget, limit-1); budget >= minBudget {
+		if budget = fit(budget, limit); budget > 0 {
 			dst = append(dst, `,"thinking":{"type":"enabled","budget_tokens":`...)
 			dst = jsonwrite.Int(dst, int64(budget))
 			dst = append(append(dst, display...), '}')

@@ -409,3 +409,31 @@ func TestBudgeted(t *testing.T) {
 		}
 	}
 }
+
+// TestBudgetLosses holds that no budget is changed or left out without a word.
+func TestBudgetLosses(t *testing.T) {
+	for _, c := range []struct {
+		budget, limit int
+		effort        string
+		sent          string
+		want          infer.Class
+	}{
+		{2000, 9000, "", `2000`, ""}, {2000, 0, "", `2000`, ""}, {500, 9000, "", `1024`, infer.Emulated}, {9000, 2000, "", `1999`, infer.Emulated},
+		{2000, 1024, "", ``, infer.Dropped}, {0, 1024, "low", ``, infer.Dropped}, {0, 2000, "low", `1999`, ""}, {0, 10, "", ``, ""},
+	} {
+		r := infer.NewRequest()
+		r.Messages = []infer.Message{{Role: infer.RoleUser, Content: words("Hi")}}
+		r.Thinking, r.Sampling.MaxTokens = infer.Thinking{Budget: c.budget, Effort: c.effort}, c.limit
+		if r.Uses = []infer.Use{{Feature: infer.FeatureReasoningBudget, Path: "b"}}; c.effort != "" {
+			r.Uses[0].Feature = infer.FeatureReasoningEffort
+		}
+		wants(t, encodeMap(t, r, model), "additionalModelRequestFields.thinking.budget_tokens", c.sent)
+		var got infer.Class
+		if l := (Client{}).ValueLosses(r, wire.Target{Model: model}); len(l) == 1 && l[0].Path == "b" {
+			got = l[0].Class
+		}
+		if got != c.want {
+			t.Errorf("%+v: got %q", c, got)
+		}
+	}
+}

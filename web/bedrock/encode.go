@@ -206,13 +206,37 @@ func inTokens(th *infer.Thinking) {
 // minBudget is the least budget that Claude takes.
 const minBudget = 1024
 
+// fit moves a budget between the least one and the bound of the answer, which 0
+// leaves to the model; 0: there is no room for any.
+func fit(budget, limit int) int {
+	switch budget = max(budget, minBudget); {
+	case limit == 0:
+		return budget
+	case limit <= minBudget:
+		return 0
+	}
+	return min(budget, limit-1)
+}
+
+// ValueLosses notes a budget of reasoning that is moved to what Claude takes, or
+// left out where the bound of the answer leaves no room for it.
+func (Client) ValueLosses(r *infer.Request, t wire.Target) []infer.Loss {
+	th := r.Thinking
+	if familyOf(t.Model) != claude || th.Switch == "off" || th.Effort == "none" {
+		return nil
+	}
+	if budgeted(t.Model) {
+		inTokens(&th)
+	}
+	if th.Budget <= 0 {
+		return nil
+	}
+	return wire.BudgetLoss(r, th.Budget, fit(th.Budget, max(r.Sampling.MaxTokens, 0)))
+}
+
 // appendThinking is Claude's way: a budget below the bound of the answer, or an
 // effort with thinking that adapts.
 func appendThinking(dst []byte, th *infer.Thinking, limit int) []byte {
-	budget := th.Budget
-	if limit > 0 {
-		budget = min(budget, limit-1)
-	}
 	e := th.Effort
 	switch e {
 	case "minimal":
@@ -224,7 +248,8 @@ func appendThinking(dst []byte, th *infer.Thinking, limit int) []byte {
 	case th.Switch == "off" || th.Effort == "none":
 		return append(dst, `,"thinking":{"type":"disabled"}`...)
 	case th.Budget > 0:
-		if budget < minBudget {
+		budget := fit(th.Budget, limit)
+		if budget == 0 {
 			return dst // no room for any
 		}
 		dst = append(jsonwrite.Int(append(dst, `,"thinking":{"type":"enabled","budget_tokens":`...), int64(budget)), '}')

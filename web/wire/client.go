@@ -57,6 +57,33 @@ type CountClient interface {
 	DecodeCount(body []byte) (promptTokens int, err error)
 }
 
+// ValueClient is a Client that takes some fields only with some values.
+type ValueClient interface {
+	// ValueLosses are those losses of a request written anew that come of the
+	// values of its fields, beside those of their classes.
+	ValueLosses(r *infer.Request, t Target) []infer.Loss
+}
+
+// BudgetLoss is the loss of a reasoning budget of asked tokens where sent are: 0,
+// none. A budget that stands for an effort counts as lost only if none is sent.
+func BudgetLoss(r *infer.Request, asked, sent int) []infer.Loss {
+	class := infer.Emulated
+	switch {
+	case sent == 0:
+		class = infer.Dropped
+	case sent == asked || r.Thinking.Budget <= 0:
+		return nil
+	}
+	for _, f := range [...]infer.Feature{infer.FeatureReasoningBudget, infer.FeatureReasoningEffort, infer.FeatureReasoningSwitch} {
+		for _, u := range r.Uses {
+			if u.Feature == f {
+				return []infer.Loss{{Path: u.Path, Feature: f, Class: class, Why: u.Why}}
+			}
+		}
+	}
+	return nil
+}
+
 // Target is the deployment that a request is written for.
 type Target struct {
 	Model string // the model's name there
