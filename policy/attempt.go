@@ -196,6 +196,12 @@ func (d *Dispatch) noneLocked(now time.Duration) error {
 	default:
 		e.Code, e.RetryAfter, e.Message = infer.CodeUnavailable, minRetryAfter, "nothing can serve this model now"
 	}
+	if d.unusable != nil && left > 0 && e.Code != infer.CodeTimeout {
+		// To wait helps, and so does to ask without what the others do not take.
+		why := infer.AsError(d.unusable)
+		e.Message += ", and what else serves it does not take this request: " + why.Message
+		e.Param, e.Losses = why.Param, why.Losses
+	}
 	return e
 }
 

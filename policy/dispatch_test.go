@@ -156,6 +156,32 @@ func TestQuotaDomain(t *testing.T) {
 	})
 }
 
+// TestUnusableBesideEjected holds that a request is told not only that its one
+// candidate is out, but also why no other takes it.
+func TestUnusableBesideEjected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		us := upstreamsNamed("a", "b")
+		*us[0].Health.EjectAfter, us[0].Health.EjectFor = 1, Duration(10*time.Second)
+		p := dispatcher(t, Config{Upstreams: us, Routes: []RouteConfig{{Model: "r", Retry: RetryConfig{Attempts: 1}, Candidates: candidatesAt("a", "b")}}}, half)
+		lossy := infer.Unsupported("n", "n would be lost")
+		lossy.Losses = []infer.Loss{{Path: "n", Feature: infer.FeatureChoices, Class: infer.Dropped}}
+		ask := func() *Dispatch {
+			return p.Dispatch(p.routeNamed("r"), DispatchRequest{Usable: func(i int) error {
+				if i == 1 {
+					return lossy
+				}
+				return nil
+			}})
+		}
+		next(t, ask()).Done(AttemptResult{Err: failed(infer.FailConnect, true, 0)})
+		e := refused(t, ask())
+		if e.Code != infer.CodeUnavailable || e.RetryAfter != 10*time.Second || e.Param != "n" || len(e.Losses) != 1 || e.NoRetry ||
+			!strings.HasSuffix(e.Message, "does not take this request: n would be lost") {
+			t.Errorf("told %+v", e)
+		}
+	})
+}
+
 func TestCircuit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		us := upstreamsNamed("a")
