@@ -225,6 +225,7 @@ func (c *call) result() policy.Outcome {
 	for _, d := range c.filter.Decisions() {
 		o.Decisions = append(o.Decisions, d.String())
 	}
+	o.Decisions = append(o.Decisions, passedOver(c.targets)...)
 	o.Termination = c.termination()
 	for _, l := range c.grant.Losses {
 		o.Losses = append(o.Losses, l.Path+"="+string(l.Class))

@@ -171,7 +171,7 @@ func showRow(w io.Writer, r store.Row) error {
 			line(fmt.Sprintf("attempt %d", i+1), attemptText(&r.Attempts[i]))
 		}
 		line("lost in translation", strings.Join(r.Losses, ", "))
-		line("rules", strings.Join(r.Decisions, ", "))
+		line("decisions", strings.Join(r.Decisions, ", "))
 		line("input tokens", r.Usage.FreshInput)
 		line("cached tokens", r.Usage.CachedInput)
 		line("cache-write tokens", r.Usage.CacheWrite)

@@ -137,6 +137,24 @@ func refuse(losses []infer.Loss, local, report bool) error {
 	return nil
 }
 
+// passedOver notes which candidates could not be asked and why: the field that
+// would be lost, or else the code of the error.
+func passedOver(targets []*target) []string {
+	var out []string
+	for _, t := range targets {
+		if t.err == nil {
+			continue
+		}
+		e := infer.AsError(t.err)
+		why := string(e.Code)
+		if i := slices.IndexFunc(e.Losses, func(l infer.Loss) bool { return l.Path == e.Param }); i >= 0 {
+			why = e.Param + "=" + string(e.Losses[i].Class)
+		}
+		out = append(out, t.candidate.Backend+"/"+t.model+"=passed: "+why)
+	}
+	return out
+}
+
 // maxNamed bounds how many losses an error names after the first.
 const maxNamed = 8
 

@@ -2,10 +2,12 @@ package appliance
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
 	"hearth/engine/infer"
+	"hearth/policy"
 )
 
 // TestRefuse holds that a refusal names everything that would be lost at an
@@ -36,5 +38,17 @@ func TestRefuse(t *testing.T) {
 	}
 	if err := refuse(losses[:3], false, true); err != nil {
 		t.Errorf("a route that reports refuses %v", err)
+	}
+}
+
+// TestPassedOver holds what the ledger is told of candidates that are not asked.
+func TestPassedOver(t *testing.T) {
+	at := func(name string, err error) *target {
+		return &target{candidate: &policy.Candidate{Backend: name}, model: "up", err: err}
+	}
+	lossy := refuse([]infer.Loss{{Path: "seed", Feature: infer.FeatureSeed, Class: infer.Emulated}, {Path: "n", Feature: infer.FeatureChoices, Class: infer.Dropped}}, false, false)
+	got := passedOver([]*target{at("a", nil), at("b", lossy), at("c", infer.Errorf(infer.CodeUnavailable, "no model is loaded"))})
+	if want := []string{"b/up=passed: n=dropped", "c/up=passed: " + string(infer.CodeUnavailable)}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -165,7 +165,7 @@ type Outcome struct {
 	TTFT      time.Duration
 	Contract  string // replaces that of the reservation if set
 	// Termination says what ended the answer; Losses what translation lost,
-	// "path=class"; Decisions what rules did, "rule=action".
+	// "path=class"; Decisions what rules did, "rule=action", and who was passed over.
 	Termination store.Termination
 	Losses      []string
 	Decisions   []string

@@ -141,7 +141,8 @@ type Result struct {
 	// Termination says what ended the answer.
 	Termination Termination `json:"termination,omitempty"`
 	// Losses are what translation to the backend lost, "path=class"; Decisions
-	// what rules did, "rule=action". At most 64 of 256 bytes each.
+	// what rules did, "rule=action", and who was passed over, "upstream/model=passed: why".
+	// At most 64 of 256 bytes each.
 	Losses    []string `json:"losses,omitempty"`
 	Decisions []string `json:"decisions,omitempty"`
 	// ServedContract and ServedPrice replace those of the opening where they
