@@ -29,6 +29,7 @@ func (Completion) DecodeRequest(_ *http.Request, body []byte) (*infer.Request, w
 	d := newDecoder(infer.Completion)
 	d.r.Wire = &infer.Wire{Dialect: DialectCompletions, Body: body}
 	seen, none, bestOf := false, false, 0
+	var zero jsonread.Value
 	err = v.Members(func(key string, m jsonread.Value) error {
 		switch key {
 		case "prompt":
@@ -53,8 +54,8 @@ func (Completion) DecodeRequest(_ *http.Request, body []byte) (*infer.Request, w
 			return setInt(&bestOf, m, 1, maxForeignN)
 		case "max_tokens": // nothing is made of an echo that is only to be scored
 			if string(m.Raw()) == "0" {
-				none = true
-				return d.lost(infer.FeatureUnknown, m, m.Wrong("a whole number from 1 to 1048576"))
+				none, zero = true, m
+				return nil
 			}
 			return d.bound(&d.maxTokens, m)
 		case "logprobs":
@@ -74,6 +75,9 @@ func (Completion) DecodeRequest(_ *http.Request, body []byte) (*infer.Request, w
 	})
 	if err == nil && !seen {
 		err = infer.Invalid("prompt", "cannot complete a prompt: got none")
+	}
+	if err == nil && none {
+		err = d.nothing(zero)
 	}
 	if err == nil {
 		err = d.finishCompletion(bestOf)
@@ -118,6 +122,18 @@ func (d *decoder) finishCompletion(bestOf int) error {
 		s.MaxTokens = max(s.MaxTokens, s.MinTokens)
 	}
 	return d.finish()
+}
+
+// nothing takes a bound of no tokens. It has a meaning with an echo alone, and is
+// to be had where echoes are.
+func (d *decoder) nothing(bound jsonread.Value) error {
+	switch {
+	case !d.r.Echo:
+		return d.lost(infer.FeatureUnknown, bound, bound.Wrong("a whole number from 1 to 1048576, or 0 with echo"))
+	case d.r.Sampling.MinTokens > 0:
+		return infer.Invalid("min_tokens", "cannot use min_tokens: got %d, wanted at most max_tokens, which is 0", d.r.Sampling.MinTokens)
+	}
+	return d.note(infer.Use{Feature: infer.FeatureEcho, Path: bound.Path()})
 }
 
 // prompts reads a string, token ids, or an array of either. The texts of a

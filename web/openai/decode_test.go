@@ -550,3 +550,33 @@ func BenchmarkDecode(b *testing.B) {
 		}
 	}
 }
+
+// TestNoTokens holds that no tokens may be asked for with an echo, and by a
+// caller who asks for nothing else.
+func TestNoTokens(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"model":"m","max_tokens":0,"prompt":"a","echo":true,"logprobs":1}`:      "",
+		`{"model":"m","max_tokens":0,"prompt":"a"}`:                               "max_tokens",
+		`{"model":"m","max_tokens":0,"prompt":"a","echo":true,"min_tokens":1}`:    "min_tokens",
+		`{"model":"m","max_tokens":0,"prompt":"a","echo":true,"top_p":1,"n":1}`:   "",
+		`{"model":"m","max_tokens":0,"messages":[{"role":"user","content":"a"}]}`: "prompt",
+	} {
+		r, _, err := Completion{}.DecodeRequest(nil, []byte(body))
+		got := ""
+		switch {
+		case err != nil:
+			got = infer.AsError(err).Param
+		case r.Sampling.MaxTokens != -1:
+			t.Errorf("%s: at most %d tokens", body, r.Sampling.MaxTokens)
+		default:
+			for _, u := range r.Uses {
+				if u.Feature == infer.FeatureUnknown {
+					got = u.Path
+				}
+			}
+		}
+		if got != want {
+			t.Errorf("%s: got %q, %v; want %q", body, got, err, want)
+		}
+	}
+}

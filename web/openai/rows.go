@@ -53,7 +53,7 @@ func CompletionFields() []wire.Field {
 		topRow("best_of", infer.FeatureUnknown, `2`, inPrompt, "as many as n are what happens anyway"),
 		topRow("logprobs", infer.FeatureLogprobs, `2`, inPrompt, ""),
 		row("logprobs", infer.FeaturePromptLogprobs, `2`, inPrompt, `"echo":true,"logprobs":2`, "with echo"),
-		row("max_tokens", infer.FeatureUnknown, `0`, inPrompt, `"echo":true,"max_tokens":0`, "nothing is made, the prompt is scored"),
+		row("max_tokens", infer.FeatureEcho, `0`, inPrompt, `"echo":true,"max_tokens":0`, "nothing is made, the prompt is scored"),
 		topRow("add_special_tokens", infer.FeatureUnknown, `false`, inPrompt, "vLLM's"),
 	}
 	return slices.Concat(rows, sharedRows(inPrompt), sideRows(inPrompt))
