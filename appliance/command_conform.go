@@ -67,11 +67,17 @@ func (f *conformFlags) run(ctx context.Context, env *Env) error {
 		return err
 	}
 	var reports []*conform.Report
+	var down []error
 	failed := false
 	for _, d := range ds {
 		r, err := askDeployment(ctx, env, d, in, f.json != "-")
 		if err != nil {
-			return fmt.Errorf("upstream %s: %w", d.Config.Name, err)
+			err = fmt.Errorf("upstream %s: %w", d.Config.Name, err)
+			if ctx.Err() == nil && errors.Is(err, conform.ErrUnreachable) {
+				down = append(down, err) // the others can be asked
+				continue
+			}
+			return err
 		}
 		reports, failed = append(reports, r), failed || r.Failed > 0
 		if f.json != "-" {
@@ -80,8 +86,13 @@ func (f *conformFlags) run(ctx context.Context, env *Env) error {
 			}
 		}
 	}
-	if err := writeReports(env, f.json, reports); err != nil {
-		return err
+	if len(reports) > 0 {
+		if err := writeReports(env, f.json, reports); err != nil {
+			return err
+		}
+	}
+	if len(down) > 0 {
+		return errors.Join(down...)
 	}
 	if failed {
 		return errFound
@@ -121,6 +132,9 @@ func askDeployment(ctx context.Context, env *Env, d conform.Deployment, in []str
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, b.Close()) }()
+	if err := b.Reach(ctx, d.Config.Name); err != nil {
+		return nil, fmt.Errorf("cannot ask it: %w", err)
+	}
 	g := &conform.Gateway{URL: b.URL(), Key: key, Model: d.Config.Name}
 	out, err := g.Live(ctx, in, func(o conform.Outcome) {
 		if progress {

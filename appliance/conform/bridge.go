@@ -109,7 +109,7 @@ func (b *Bridge) Call(ctx context.Context, g *web.Grant, r *infer.Request) iter.
 			yield(infer.Event{}, err)
 			return
 		}
-		g.Losses = u.u.Losses(r, 0)
+		g.Losses = u.u.Losses(r, maxOutput)
 		for _, l := range g.Losses {
 			if l.Refusable() {
 				e := infer.Unsupported(l.Path, "the model's provider has no counterpart for this field")

@@ -98,7 +98,7 @@ func (r *Report) Print(w io.Writer) error {
 	fmt.Fprintf(w, "%s (%s) at %s, model %s\n", r.Upstream.Name, r.Upstream.Kind, r.Upstream.URL, r.Upstream.Model)
 	for _, o := range r.Outcomes {
 		for _, why := range o.Why {
-			fmt.Fprintf(w, "failed: %s in %s, %s: %s\n", o.Case, o.In, o.Mode, why)
+			fmt.Fprintf(w, "failed: %s in %s, %s: %s\n", o.Case, o.In, o.Mode, oneLine(why))
 		}
 	}
 	var dialects, families []string
