@@ -73,7 +73,7 @@ type Model struct {
 	Tools         bool   // the template or a generic prompt can carry tools
 	Reasoning     bool
 	TemplateArgs  []string // variables for reasoning that the template reads
-	Created       int64 // unix seconds
+	Created       int64    // unix seconds
 	Fingerprint   string
 }
 
