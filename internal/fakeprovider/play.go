@@ -124,6 +124,9 @@ func (p *player) send(sc *Script, a *answer) error {
 	default:
 		a.header.Set("Connection", "close")
 	}
+	if sc.Die == "before_end" && sc.How == "clean" {
+		a.header.Set("Connection", "close") // or the peer may ask again on what is about to close
+	}
 	head := fmt.Sprintf("HTTP/1.1 %d %s\r\n%s\r\n", a.status, http.StatusText(a.status), headerLines(a.header))
 	if err := p.raw([]byte(head)); err != nil {
 		return err
