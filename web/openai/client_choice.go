@@ -34,6 +34,7 @@ type choicePiece struct {
 	tokens  int // members of logprobs: tokens behind the text
 
 	inside    int // where the choice's inside begins
+	empty     bool
 	body      int // where the inside of its delta or message begins
 	bodyEmpty bool
 	role      bool
@@ -46,7 +47,9 @@ type choicePiece struct {
 func readChoice(c *jsonread.Cursor, p *choicePiece, lps bool) {
 	*p = choicePiece{index: -1, usage: noCount(), calls: p.calls[:0]}
 	object := c.Object()
+	p.empty = true
 	for p.inside = c.Offset(); object && c.More(); {
+		p.empty = false
 		switch key := c.Key(); string(key) {
 		case "index":
 			p.indexAt = spanOf(c, func() {

@@ -71,7 +71,7 @@ func (d *answerDecoder) mendChoice(s *choiceState, i int) {
 	switch index := jsonwrite.Int(nil, int64(i)); {
 	case p.index >= 0 || d.whole:
 	case p.indexAt == (span{}):
-		m.into(p.inside, false, "index", index)
+		m.into(p.inside, p.empty, "index", index)
 	default: // a name that stands twice is read by some as the first, by others as the last
 		m.put(p.indexAt, string(index))
 	}
