@@ -31,20 +31,25 @@ func spanOf(c *jsonread.Cursor, read func()) span {
 type edit struct {
 	span
 	text []byte
+	// more says that a comma follows: the text is a member and the object has others.
+	more bool
 }
 
 // mender collects the edits of one frame.
 type mender struct{ edits []edit }
 
-func (m *mender) put(s span, text string) { m.edits = append(m.edits, edit{s, []byte(text)}) }
+func (m *mender) put(s span, text string) {
+	m.edits = append(m.edits, edit{span: s, text: []byte(text)})
+}
 
 // into puts a member at the head of the object whose inside begins at from.
 func (m *mender) into(from int, empty bool, name string, value []byte) {
-	text := append([]byte(`"`+name+`":`), value...)
-	if !empty {
-		text = append(text, ',')
+	for i := range m.edits { // those before it in the same object
+		if e := &m.edits[i]; e.span == (span{from, from}) {
+			e.more = true
+		}
 	}
-	m.edits = append(m.edits, edit{span{from, from}, text})
+	m.edits = append(m.edits, edit{span{from, from}, append([]byte(`"`+name+`":`), value...), !empty})
 }
 
 // apply returns the mended frame.
@@ -57,6 +62,9 @@ func (m *mender) apply(data []byte) []byte {
 			continue
 		}
 		out = append(append(out, data[at:e.from]...), e.text...)
+		if e.more {
+			out = append(out, ',')
+		}
 		at = e.to
 	}
 	return append(out, data[at:]...)
