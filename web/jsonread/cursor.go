@@ -12,8 +12,8 @@ const maxCursorDepth = 128
 // Cursor walks a JSON text once, front to back, and checks it on the way. It is
 // for what providers send, many small texts of which little is wanted: it builds
 // nothing and takes what Parse would refuse but every client takes (a name twice,
-// half a surrogate pair, bytes that
-// are not UTF-8, which stay as they are). The zero Cursor walks nothing; see Reset.
+// half a surrogate pair, an escape that is none, bytes that are not UTF-8, which
+// stay as they are). The zero Cursor walks nothing; see Reset.
 //
 //	for c.Object(); c.More(); {
 //		switch key := c.Key(); string(key) {
