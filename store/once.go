@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -232,10 +233,13 @@ func (s *Store) KeepOnce(id [32]byte, requestID string, a *OnceAnswer, maxBytes 
 		a = nil
 	}
 	if a != nil {
-		a.ContentType = clip(a.ContentType, maxString)
-		for i := range a.Header {
-			a.Header[i] = [2]string{clip(a.Header[i][0], maxString), clip(a.Header[i][1], maxString)}
+		kept := *a
+		kept.ContentType = clip(a.ContentType, maxString)
+		kept.Header = slices.Clone(a.Header)
+		for i, h := range kept.Header {
+			kept.Header[i] = [2]string{clip(h[0], maxString), clip(h[1], maxString)}
 		}
+		a = &kept
 	}
 	return s.changeOnce(id, requestID, func(w *writer, o *Once) {
 		w.dropOnce(o)

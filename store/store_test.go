@@ -31,7 +31,10 @@ func openAt(t testing.TB, path string, o Options) *Store {
 		t.Fatalf("open: %v", err)
 	}
 	t.Cleanup(func() {
-		if s.db != nil && s.failure.Load() == nil {
+		s.file.RLock() // the committer may be opening it anew
+		isOpen := s.db != nil
+		s.file.RUnlock()
+		if isOpen && s.failure.Load() == nil {
 			checkOK(t, s)
 		}
 		if err := s.Close(); err != nil {
