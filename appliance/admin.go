@@ -71,18 +71,9 @@ func (a *Appliance) openAdmin(context.Context) error {
 
 func adminHandler(c *control) http.Handler {
 	mux := http.NewServeMux()
-	handleOp(mux, c, opKeyCreate)
-	handleOp(mux, c, opKeyList)
-	handleOp(mux, c, opKeyRotate)
-	handleOp(mux, c, opKeyRevoke)
-	handleOp(mux, c, opKeySetup)
-	handleOp(mux, c, opLedgerList)
-	handleOp(mux, c, opLedgerShow)
-	handleOp(mux, c, opLedgerCheck)
-	handleOp(mux, c, opLedgerResolve)
-	handleOp(mux, c, opLedgerAudit)
-	handleOp(mux, c, opReload)
-	handleOp(mux, c, opModels)
+	for _, op := range operations() {
+		op.socket(mux, c)
+	}
 	mux.HandleFunc("POST /ledger/export", func(w http.ResponseWriter, r *http.Request) {
 		var f store.Filter
 		if err := readAdmin(w, r, &f); err != nil {
@@ -97,23 +88,6 @@ func adminHandler(c *control) http.Handler {
 		}
 	})
 	return mux
-}
-
-func handleOp[Req, Resp any](mux *http.ServeMux, c *control, op operation[Req, Resp]) {
-	mux.HandleFunc("POST /"+op.name, func(w http.ResponseWriter, r *http.Request) {
-		var req Req
-		if err := readAdmin(w, r, &req); err != nil {
-			writeAdminError(w, err)
-			return
-		}
-		resp, err := op.run(store.As(r.Context(), operator("admin socket")), c, req)
-		if err != nil {
-			writeAdminError(w, err)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(resp) // the caller has gone
-	})
 }
 
 func readAdmin(w http.ResponseWriter, r *http.Request, into any) error {
@@ -196,26 +170,6 @@ func connect(env *Env, dir dataDir, conf func() (*config.Config, error)) (*conne
 		return nil, err
 	}
 	return &connection{local: &control{store: s, config: conf}, close: s.Close}, nil
-}
-
-// call runs an operation where the store is.
-func (op operation[Req, Resp]) call(ctx context.Context, c *connection, req Req) (resp Resp, err error) {
-	if c.local != nil {
-		return op.run(store.As(ctx, operator("command line")), c.local, req)
-	}
-	body, err := json.Marshal(req)
-	if err != nil {
-		return resp, err
-	}
-	r, err := c.post(ctx, "/"+op.name, body)
-	if err != nil {
-		return resp, err
-	}
-	defer r.Body.Close()
-	if err := json.NewDecoder(r.Body).Decode(&resp); err != nil {
-		return resp, fmt.Errorf("cannot read the server's answer: %w", err)
-	}
-	return resp, nil
 }
 
 // export streams the ledger to w.

@@ -129,7 +129,7 @@ func keyListCommand() *command {
 		name: "list", short: "list all keys, without their secrets",
 		setup: adminCommand(func(fs *flag.FlagSet, af *adminFlags) func(context.Context, *Env, *connection, []string) error {
 			return func(ctx context.Context, env *Env, c *connection, _ []string) error {
-				keys, err := opKeyList.call(ctx, c, none{})
+				keys, err := opKeyList.call(ctx, c, tenantQuery{})
 				if err != nil {
 					return err
 				}

@@ -10,6 +10,7 @@ import (
 
 	"hearth/appliance/config"
 	"hearth/store"
+	"hearth/web/admin"
 )
 
 // auditQuery asks for a page of the audit trail.
@@ -19,13 +20,21 @@ type auditQuery struct {
 }
 
 var (
-	opLedgerResolve = operation[store.Correction, store.Row]{"ledger/resolve", func(ctx context.Context, c *control, r store.Correction) (store.Row, error) {
-		r.Actor = store.Actor(ctx)
-		return c.store.Correct(ctx, r)
-	}}
-	opLedgerAudit = operation[auditQuery, store.AuditPage]{"ledger/audit", func(ctx context.Context, c *control, q auditQuery) (store.AuditPage, error) {
-		return c.store.Audits(ctx, q.Limit, q.Cursor)
-	}}
+	opLedgerResolve = operation[store.Correction, store.Row]{
+		name: "ledger/resolve", place: "POST /ledger/{request_id}/resolve", access: admin.Operate,
+		summary: "correct the charge of a request whose outcome was not known",
+		run: func(ctx context.Context, c *control, r store.Correction) (store.Row, error) {
+			r.Actor = store.Actor(ctx)
+			return c.store.Correct(ctx, r)
+		},
+	}
+	opLedgerAudit = operation[auditQuery, store.AuditPage]{
+		name: "ledger/audit", place: "GET /audit", access: admin.Read,
+		summary: "the audit trail, newest first",
+		run: func(ctx context.Context, c *control, q auditQuery) (store.AuditPage, error) {
+			return c.store.Audits(ctx, q.Limit, q.Cursor)
+		},
+	}
 )
 
 // operator is who the audit trail names: both ways to the store are open to the

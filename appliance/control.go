@@ -10,6 +10,7 @@ import (
 	"hearth/appliance/config"
 	"hearth/engine/infer"
 	"hearth/store"
+	"hearth/web/admin"
 )
 
 // control is what the administrative commands work on: the store, of a running
@@ -18,13 +19,6 @@ type control struct {
 	store  *store.Store
 	server *Appliance // nil without a running server
 	config func() (*config.Config, error)
-}
-
-// operation is one administrative call with its argument and result. The same
-// table serves the socket and the command line.
-type operation[Req, Resp any] struct {
-	name string
-	run  func(ctx context.Context, c *control, r Req) (Resp, error)
 }
 
 type none struct{}
@@ -44,36 +38,109 @@ type setupLink struct {
 }
 
 var (
-	opKeyCreate = operation[store.Key, store.NewKey]{"key/create", createKey}
-	opKeyList   = operation[none, []store.Key]{"key/list", func(ctx context.Context, c *control, _ none) ([]store.Key, error) {
-		return c.store.Keys(ctx)
-	}}
-	opKeyRotate = operation[keyID, store.NewKey]{"key/rotate", func(ctx context.Context, c *control, r keyID) (store.NewKey, error) {
-		return c.store.RotateKey(ctx, r.ID, r.Grace)
-	}}
-	opKeyRevoke = operation[keyID, store.Key]{"key/revoke", func(ctx context.Context, c *control, r keyID) (store.Key, error) {
-		return c.store.RevokeKey(ctx, r.ID)
-	}}
-	opKeySetup   = operation[none, setupLink]{"key/setup", makeSetupLink}
-	opLedgerList = operation[store.Filter, store.Page]{"ledger/list", func(ctx context.Context, c *control, f store.Filter) (store.Page, error) {
-		return c.store.List(ctx, f)
-	}}
-	opLedgerShow = operation[requestID, store.Detail]{"ledger/show", func(ctx context.Context, c *control, r requestID) (store.Detail, error) {
-		return c.store.Show(ctx, r.ID)
-	}}
-	opLedgerCheck = operation[none, store.Report]{"ledger/check", func(ctx context.Context, c *control, _ none) (store.Report, error) {
-		return c.store.Check(ctx)
-	}}
-	opReload = operation[none, none]{"config/reload", func(ctx context.Context, c *control, _ none) (none, error) {
-		if c.server == nil {
-			return none{}, infer.Errorf(infer.CodeUnavailable, "no server is running")
-		}
-		return none{}, c.server.Reload(ctx)
-	}}
-	opModels = operation[none, []servedModel]{"model/served", func(ctx context.Context, c *control, _ none) ([]servedModel, error) {
-		return c.served(ctx), nil
-	}}
+	opKeyCreate = operation[store.Key, store.NewKey]{
+		name: "key/create", place: "POST /keys", access: admin.OperateTenant,
+		summary: "make an API key; the secret is in this answer only",
+		run:     createKey, tenant: func(k *store.Key) *string { return &k.Tenant },
+	}
+	opKeyList = operation[tenantQuery, []store.Key]{
+		name: "key/list", place: "GET /keys", access: admin.ReadTenant,
+		summary: "list the API keys, without secrets",
+		run:     listKeys, tenant: func(q *tenantQuery) *string { return &q.Tenant },
+	}
+	opKeyRotate = operation[keyID, store.NewKey]{
+		name: "key/rotate", place: "POST /keys/{id}/rotate", access: admin.OperateTenant,
+		summary: "give an API key a new secret; the old one is good for grace_ns more",
+		run: func(ctx context.Context, c *control, r keyID) (store.NewKey, error) {
+			return c.store.RotateKey(ctx, r.ID, r.Grace)
+		},
+		owner: tenantOfKey,
+	}
+	opKeyRevoke = operation[keyID, store.Key]{
+		name: "key/revoke", place: "POST /keys/{id}/revoke", access: admin.OperateTenant,
+		summary: "end an API key for good",
+		run: func(ctx context.Context, c *control, r keyID) (store.Key, error) {
+			return c.store.RevokeKey(ctx, r.ID)
+		},
+		owner: tenantOfKey,
+	}
+	opKeySetup = operation[none, setupLink]{
+		name: "key/setup", access: admin.Nobody,
+		summary: "make a one-time link that signs the owner in",
+		run:     makeSetupLink,
+	}
+	opLedgerList = operation[store.Filter, store.Page]{
+		name: "ledger/list", place: "GET /ledger", access: admin.ReadTenant,
+		summary: "search the request ledger, newest first",
+		run: func(ctx context.Context, c *control, f store.Filter) (store.Page, error) {
+			return c.store.List(ctx, f)
+		},
+		tenant: func(f *store.Filter) *string { return &f.Tenant },
+	}
+	opLedgerShow = operation[requestID, store.Detail]{
+		name: "ledger/show", place: "GET /ledger/{id}", access: admin.ReadTenant,
+		summary: "one request with its attempts and its records",
+		run: func(ctx context.Context, c *control, r requestID) (store.Detail, error) {
+			return c.store.Show(ctx, r.ID)
+		},
+		owner: tenantOfRequest,
+	}
+	opLedgerCheck = operation[none, store.Report]{
+		name: "ledger/check", place: "POST /ledger/check", access: admin.Read,
+		summary: "verify the ledger from its first record to its last",
+		run: func(ctx context.Context, c *control, _ none) (store.Report, error) {
+			return c.store.Check(ctx)
+		},
+	}
+	opReload = operation[none, none]{
+		name: "config/reload", place: "POST /config/reload", access: admin.Operate,
+		summary: "take the configuration file anew",
+		subject: func(none) string { return "configuration" },
+		run: func(ctx context.Context, c *control, _ none) (none, error) {
+			if c.server == nil {
+				return none{}, errNoServer
+			}
+			return none{}, c.server.Reload(ctx)
+		},
+	}
+	opModels = operation[none, []servedModel]{
+		name: "model/served", place: "GET /models/served", access: admin.ReadTenant,
+		summary: "models that the engine serves now",
+		scope:   everyTenant[none],
+		run: func(ctx context.Context, c *control, _ none) ([]servedModel, error) {
+			return c.served(ctx), nil
+		},
+	}
 )
+
+var errNoServer = infer.Errorf(infer.CodeUnavailable, "no server is running")
+
+// tenantQuery asks for what belongs to a tenant; empty: to all.
+type tenantQuery struct {
+	Tenant string `json:"tenant,omitempty"`
+}
+
+func listKeys(ctx context.Context, c *control, q tenantQuery) ([]store.Key, error) {
+	keys, err := c.store.Keys(ctx)
+	if q.Tenant != "" {
+		keys = slices.DeleteFunc(keys, func(k store.Key) bool { return k.Tenant != q.Tenant })
+	}
+	return keys, err
+}
+
+// tenantOfKey is whose key it is, also after it has been revoked.
+func tenantOfKey(ctx context.Context, c *control, r keyID) (string, error) {
+	k, ok := c.store.Key(r.ID)
+	if !ok {
+		return "", infer.Errorf(infer.CodeNotFound, "there is no key %.32q", r.ID)
+	}
+	return k.Tenant, nil
+}
+
+func tenantOfRequest(ctx context.Context, c *control, r requestID) (string, error) {
+	d, err := c.store.Show(ctx, r.ID)
+	return d.Tenant, err
+}
 
 // servedModel is a model of a running server.
 type servedModel struct {
@@ -112,7 +179,7 @@ func createKey(ctx context.Context, c *control, k store.Key) (store.NewKey, erro
 // makeSetupLink makes a new one-time link to the status page.
 func makeSetupLink(ctx context.Context, c *control, _ none) (setupLink, error) {
 	if c.server == nil {
-		return setupLink{}, infer.Errorf(infer.CodeUnavailable, "no server is running, a set-up link needs one")
+		return setupLink{}, errNoServer
 	}
 	keys, err := c.store.Keys(ctx)
 	if err != nil {

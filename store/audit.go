@@ -99,3 +99,15 @@ func kindAt(b []byte) Kind {
 	}
 	return Kind(b[1])
 }
+
+// Audit appends a change made elsewhere to the audit trail, by whom ctx says: of
+// the configuration, a model, an account.
+func (s *Store) Audit(ctx context.Context, a Audit) error {
+	if a.Actor == "" {
+		a.Actor = Actor(ctx)
+	}
+	return s.do(ctx, newOp(opOther, func(w *writer) error {
+		w.audited(a)
+		return nil
+	}))
+}

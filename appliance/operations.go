@@ -1,0 +1,11 @@
+package appliance
+
+// operations is everything that can be done to the appliance.
+func operations() []anyOperation {
+	return []anyOperation{
+		opKeyCreate, opKeyList, opKeyRotate, opKeyRevoke, opKeySetup,
+		opLedgerList, opLedgerShow, opLedgerCheck, opLedgerResolve, opLedgerAudit,
+		opReload,
+		opModels,
+	}
+}
