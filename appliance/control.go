@@ -139,7 +139,7 @@ func tenantOfKey(ctx context.Context, c *control, r keyID) (string, error) {
 
 func tenantOfRequest(ctx context.Context, c *control, r requestID) (string, error) {
 	d, err := c.store.Show(ctx, r.ID)
-	return d.Tenant, err
+	return d.Row.Tenant, err
 }
 
 // servedModel is a model of a running server.
