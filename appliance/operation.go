@@ -19,6 +19,7 @@ type operation[Req, Resp any] struct {
 	name    string       // "key/create": on the socket, in forms and in the audit trail
 	place   string       // "POST /keys": in the admin API; empty: on the socket only
 	access  admin.Access // who may
+	fresh   bool         // and must have proved who they are a short time ago
 	summary string       // one line for the document
 	run     func(ctx context.Context, c *control, r Req) (Resp, error)
 	// subject, if set, has a call written into the audit trail once it has
@@ -46,7 +47,7 @@ func everyTenant[Req any](context.Context, *control, string, *Req) error { retur
 // describe binds op to what it works on.
 func (op operation[Req, Resp]) describe(c *control) *admin.Operation {
 	d := &admin.Operation{
-		Name: op.name, Summary: op.summary, Access: op.access,
+		Name: op.name, Summary: op.summary, Access: op.access, Fresh: op.fresh,
 		In: reflect.TypeFor[Req](), Out: reflect.TypeFor[Resp](),
 		Run: func(ctx context.Context, in any) (any, error) {
 			return op.do(store.As(ctx, admin.From(ctx).Actor()), c, *in.(*Req))

@@ -36,6 +36,11 @@ type Caller struct {
 	Tenant string // of a tenant admin, empty with every other role
 	Method string // how they signed in: "password", "passkey", "oidc", "certificate", "token", "set-up", "socket"
 	Peer   string // network address, empty on the socket
+	// Account and Session are ids, empty where there is none: of who signed in
+	// without an account of ours, and of a token.
+	Account, Session string
+	// Fresh says that they have proved who they are a short time ago.
+	Fresh bool
 }
 
 // Actor names the caller in the audit trail.
@@ -76,6 +81,7 @@ const (
 	OperateTenant               // and tenant admins
 	Read                        // owner, operator, auditor
 	ReadTenant                  // and tenant admins
+	Self                        // everyone, for what is their own
 )
 
 // Allows says whether role may do what needs a.
@@ -89,14 +95,14 @@ func (a Access) Allows(r Role) bool {
 		return r == Owner || r == Operator || r == TenantAdmin
 	case Read:
 		return r == Owner || r == Operator || r == Auditor
-	case ReadTenant:
+	case ReadTenant, Self:
 		return slices.Contains(Roles(), r)
 	}
 	return false
 }
 
 // Tenants says whether tenant admins may, within their tenant.
-func (a Access) Tenants() bool { return a == OperateTenant || a == ReadTenant }
+func (a Access) Tenants() bool { return a == OperateTenant || a == ReadTenant || a == Self }
 
 // Operation is one thing that can be done. The same operation serves the admin
 // API, the pages, the socket and so the command line.
@@ -110,6 +116,9 @@ type Operation struct {
 	Method, Path string
 	Summary      string // one line, for the document
 	Access       Access
+	// Fresh asks for a recent proof of who it is: for what would let a thief of a
+	// session or of a token stay.
+	Fresh bool
 	// In and Out are structs, or what they become as JSON.
 	In, Out reflect.Type
 	// Run carries it out. in is a pointer to an In. For tenant admins Scope has
@@ -177,6 +186,9 @@ func (r *Registry) Permit(ctx context.Context, op *Operation, in any) error {
 	if !op.Access.Allows(c.Role) {
 		return infer.Errorf(infer.CodeForbidden, "your role (%s) may not do this", c.Role)
 	}
+	if op.Fresh && !c.Fresh {
+		return NotFresh(c)
+	}
 	if c.Role != TenantAdmin {
 		return nil
 	}
@@ -184,6 +196,16 @@ func (r *Registry) Permit(ctx context.Context, op *Operation, in any) error {
 		return infer.Errorf(infer.CodeForbidden, "your account has no tenant")
 	}
 	return op.Scope(ctx, c.Tenant, in)
+}
+
+// NotFresh is the error for a caller who must prove again who they are. Its
+// Param is "reauthenticate": a page leads to /signin?again from there.
+func NotFresh(c *Caller) error {
+	e := &infer.Error{Code: infer.CodeForbidden, Param: "reauthenticate", Message: "please sign in once more: this asks for a recent proof that it is you"}
+	if c.Method == "token" {
+		e.Message = "a token may not do this: sign in, or use the command line of the machine"
+	}
+	return e
 }
 
 // Call carries out op for the caller of ctx. in is a pointer to an op.In.
