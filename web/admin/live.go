@@ -1,0 +1,110 @@
+package admin
+
+import (
+	"bytes"
+	"net/http"
+	"time"
+
+	"hearth/engine/infer"
+)
+
+const (
+	liveEvery     = 2 * time.Second
+	liveHeartbeat = 15 * time.Second
+	maxWatchers   = 64
+)
+
+// live streams the "live" part of a page whenever it has changed, as
+// server-sent events (WHATWG HTML, section 9.2), each with the part rendered
+// anew. It ends with the session.
+func (x *exchange) live() error {
+	p, r := x.s.pageAt(x.r.Context(), x.r.URL.Query().Get("page"))
+	if p == nil || !x.s.pages.hasLive(p.File) {
+		return infer.Errorf(infer.CodeNotFound, "there is no page that is live at this path")
+	}
+	if !p.Access.Allows(x.caller.Role) {
+		return infer.Errorf(infer.CodeForbidden, "your role (%s) may not see this page", x.caller.Role)
+	}
+	if x.s.watching.Add(1) > maxWatchers {
+		x.s.watching.Add(-1)
+		return infer.Errorf(infer.CodeOverloaded, "as many pages are watched as may be")
+	}
+	defer x.s.watching.Add(-1)
+	secret := ""
+	if c, err := x.r.Cookie(cookieName); err == nil {
+		secret = c.Value
+	}
+	gone := x.r.Context().Done()
+	x.r = r
+	h := x.w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("X-Accel-Buffering", "no")
+	x.w.WriteHeader(http.StatusOK)
+	rc := http.NewResponseController(x.w)
+	tick := time.NewTicker(liveEvery)
+	defer tick.Stop()
+	var last []byte
+	said := x.s.opt.Now()
+	for {
+		part, err := x.livePart(p)
+		if err != nil {
+			return nil // the page tells when it is asked for again
+		}
+		now := x.s.opt.Now()
+		switch {
+		case !bytes.Equal(part, last):
+			last, said = part, now
+			err = x.event(rc, part)
+		case now.Sub(said) >= liveHeartbeat:
+			said = now
+			err = x.comment(rc)
+		}
+		if err != nil {
+			return nil // the reader has gone
+		}
+		select {
+		case <-gone:
+			return nil
+		case <-x.s.stopping:
+			return nil
+		case <-tick.C:
+		}
+		if secret != "" {
+			if _, err := x.s.opt.Service.Session(r.Context(), secret, x.r.RemoteAddr); err != nil {
+				return nil
+			}
+		}
+	}
+}
+
+func (x *exchange) livePart(p *Page) ([]byte, error) {
+	data, err := x.read(p)
+	if err != nil {
+		return nil, err
+	}
+	return x.s.pages.execute(p.File, "live", x, data)
+}
+
+func (x *exchange) event(rc *http.ResponseController, part []byte) error {
+	_ = rc.SetWriteDeadline(time.Now().Add(10 * time.Second))
+	var b bytes.Buffer
+	b.WriteString("event: live\n")
+	for line := range bytes.Lines(part) {
+		b.WriteString("data: ")
+		b.Write(bytes.TrimRight(line, "\r\n"))
+		b.WriteByte('\n')
+	}
+	b.WriteByte('\n')
+	if _, err := x.w.Write(b.Bytes()); err != nil {
+		return err
+	}
+	return rc.Flush()
+}
+
+func (x *exchange) comment(rc *http.ResponseController) error {
+	_ = rc.SetWriteDeadline(time.Now().Add(10 * time.Second))
+	if _, err := x.w.Write([]byte(": still here\n\n")); err != nil {
+		return err
+	}
+	return rc.Flush()
+}
