@@ -51,7 +51,7 @@ func (a *Appliance) openAdmin(context.Context) error {
 		l.Close()
 		return fmt.Errorf("cannot restrict the admin socket to its owner: %w", err)
 	}
-	c := &control{store: a.store, server: a, config: func() (*config.Config, error) { return a.config(), nil }}
+	c := a.control()
 	s := &http.Server{Handler: adminHandler(c), ReadHeaderTimeout: 10 * time.Second}
 	served := make(chan struct{})
 	go func() {
@@ -69,24 +69,17 @@ func (a *Appliance) openAdmin(context.Context) error {
 	return nil
 }
 
+// control is what operations work on beside this server.
+func (a *Appliance) control() *control {
+	return &control{store: a.store, server: a, dir: a.dir, file: a.configPath(),
+		config: func() (*config.Config, error) { return a.config(), nil }}
+}
+
 func adminHandler(c *control) http.Handler {
 	mux := http.NewServeMux()
 	for _, op := range operations() {
 		op.socket(mux, c)
 	}
-	mux.HandleFunc("POST /ledger/export", func(w http.ResponseWriter, r *http.Request) {
-		var f store.Filter
-		if err := readAdmin(w, r, &f); err != nil {
-			writeAdminError(w, err)
-			return
-		}
-		n, err := exportLedger(r.Context(), c, w, store.Format(r.URL.Query().Get("format")), f)
-		if err != nil && n == 0 {
-			writeAdminError(w, err)
-		} else if err != nil {
-			panic(http.ErrAbortHandler) // a cut answer must not look whole
-		}
-	})
 	return mux
 }
 
@@ -169,28 +162,12 @@ func connect(env *Env, dir dataDir, conf func() (*config.Config, error)) (*conne
 	if err != nil {
 		return nil, err
 	}
-	return &connection{local: &control{store: s, config: conf}, close: s.Close}, nil
+	return &connection{local: &control{store: s, config: conf, dir: dir, file: dir.config()}, close: s.Close}, nil
 }
 
 // export streams the ledger to w.
 func (c *connection) export(ctx context.Context, w io.Writer, format store.Format, f store.Filter) error {
-	if c.local != nil {
-		_, err := exportLedger(ctx, c.local, w, format, f)
-		return err
-	}
-	body, err := json.Marshal(f)
-	if err != nil {
-		return err
-	}
-	r, err := c.post(ctx, "/ledger/export?format="+string(format), body)
-	if err != nil {
-		return err
-	}
-	defer r.Body.Close()
-	if _, err := io.Copy(w, r.Body); err != nil {
-		return fmt.Errorf("the export broke off: %w", err)
-	}
-	return nil
+	return opLedgerExport.call(ctx, c, exportQuery{f, format}, w)
 }
 
 // post sends a request and turns an error answer into the error it tells.

@@ -42,6 +42,9 @@ func adminCommand(more func(fs *flag.FlagSet, af *adminFlags) func(ctx context.C
 				return err
 			}
 			defer func() { err = errors.Join(err, c.close()) }()
+			if c.local != nil {
+				c.local.file = path
+			}
 			return run(ctx, env, c, args)
 		}
 	}

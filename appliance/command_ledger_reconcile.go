@@ -2,7 +2,6 @@ package appliance
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -100,30 +99,9 @@ func (q *reconcileQuery) run(ctx context.Context, env *Env, c *connection) (*inv
 		}
 	}
 	defer in.Close()
-	x, err := invoice.Open(in, q.format, m)
-	if err != nil {
-		return nil, err
-	}
-	b := invoice.NewBook(x.Mapping, q.opt)
-	for {
-		l, err := x.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err == nil {
-			err = b.Line(l)
-		}
-		if err != nil {
-			return nil, err
-		}
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-	}
-	if err := eachRow(ctx, c, b); err != nil {
-		return nil, err
-	}
-	return b.Report(x), nil
+	return reconcile(ctx, in, q.format, m, q.opt, func(ctx context.Context, w io.Writer, f store.Filter) error {
+		return c.export(ctx, w, store.JSONL, f)
+	})
 }
 
 func (q *reconcileQuery) parse() (err error) {
@@ -159,31 +137,6 @@ func (q *reconcileQuery) readMapping() (*invoice.Mapping, error) {
 		return nil, fmt.Errorf("cannot read the mapping: %w", err)
 	}
 	return invoice.ReadMapping(data)
-}
-
-// eachRow gives the book the rows of its days, as they come out of the store.
-func eachRow(ctx context.Context, c *connection, b *invoice.Book) error {
-	since, until := b.Span()
-	if since.IsZero() {
-		return nil
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	r, w := io.Pipe()
-	defer r.Close()
-	go func() { w.CloseWithError(c.export(ctx, w, store.JSONL, store.Filter{Since: since, Until: until})) }()
-	d := json.NewDecoder(r)
-	for {
-		var row store.Row
-		if err := d.Decode(&row); errors.Is(err, io.EOF) {
-			return nil
-		} else if err != nil {
-			return fmt.Errorf("cannot read the ledger: %w", err)
-		}
-		if err := b.Row(&row); err != nil {
-			return err
-		}
-	}
 }
 
 func showReconciled(w io.Writer, r *invoice.Report) error {

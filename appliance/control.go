@@ -2,8 +2,6 @@ package appliance
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"slices"
 	"time"
 
@@ -19,6 +17,8 @@ type control struct {
 	store  *store.Store
 	server *Appliance // nil without a running server
 	config func() (*config.Config, error)
+	dir    dataDir
+	file   string // of the configuration
 }
 
 type none struct{}
@@ -88,9 +88,7 @@ var (
 	opLedgerCheck = operation[none, store.Report]{
 		name: "ledger/check", place: "POST /ledger/check", access: admin.Read,
 		summary: "verify the ledger from its first record to its last",
-		run: func(ctx context.Context, c *control, _ none) (store.Report, error) {
-			return c.store.Check(ctx)
-		},
+		run:     checkLedger,
 	}
 	opReload = operation[none, none]{
 		name: "config/reload", place: "POST /config/reload", access: admin.Operate,
@@ -192,13 +190,4 @@ func makeSetupLink(ctx context.Context, c *control, _ none) (setupLink, error) {
 		}
 	}
 	return setupLink{}, infer.Errorf(infer.CodeConflict, "there is no live api key that the page could act for: make one first")
-}
-
-// exportLedger streams rows; it is no operation since its answer may be large.
-func exportLedger(ctx context.Context, c *control, w io.Writer, format store.Format, f store.Filter) (int, error) {
-	switch format {
-	case store.JSONL, store.CSV:
-		return c.store.Export(ctx, w, format, f)
-	}
-	return 0, fmt.Errorf("cannot export as %q, wanted %s or %s", format, store.JSONL, store.CSV)
 }

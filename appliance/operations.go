@@ -5,7 +5,9 @@ func operations() []anyOperation {
 	return []anyOperation{
 		opKeyCreate, opKeyList, opKeyRotate, opKeyRevoke, opKeySetup,
 		opLedgerList, opLedgerShow, opLedgerCheck, opLedgerResolve, opLedgerAudit,
+		opLedgerExport, opLedgerPosition, opLedgerReconcile, opLedgerReconcileApply,
 		opReload,
 		opModels,
+		opLogState, opLogLevel, opLogTail,
 	}
 }

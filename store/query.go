@@ -23,6 +23,16 @@ type Filter struct {
 	KeyID   string    `json:"key_id,omitempty"`
 	Model   string    `json:"model,omitempty"`
 	Outcome Outcome   `json:"outcome,omitempty"`
+	// Request, Trace and Route are ids and the route's name; Upstream is the
+	// backend that served it, or that any attempt was made at; Error the code of
+	// an error. MinNano and MaxNano bound the charge; 0: no bound.
+	Request  string `json:"request_id,omitempty"`
+	Trace    string `json:"trace_id,omitempty"`
+	Route    string `json:"route,omitempty"`
+	Upstream string `json:"upstream,omitempty"`
+	Error    string `json:"error_code,omitempty"`
+	MinNano  int64  `json:"min_nano,omitempty"`
+	MaxNano  int64  `json:"max_nano,omitempty"`
 	// Limit is the most rows of one page, 1 to 1000; 0 means 100.
 	Limit int `json:"limit,omitempty"`
 	// Cursor continues after an earlier page: its Next.
@@ -47,7 +57,19 @@ func (f *Filter) match(r *Row) bool {
 		(f.Tenant == "" || r.Tenant == f.Tenant) &&
 		(f.KeyID == "" || r.KeyID == f.KeyID) &&
 		(f.Model == "" || r.Model == f.Model) &&
-		(f.Outcome == "" || r.Outcome == f.Outcome)
+		(f.Outcome == "" || r.Outcome == f.Outcome) &&
+		(f.Request == "" || r.RequestID == f.Request) &&
+		(f.Trace == "" || r.TraceID == f.Trace) &&
+		(f.Route == "" || r.Route == f.Route) &&
+		(f.Upstream == "" || r.at(f.Upstream)) &&
+		(f.Error == "" || r.ErrorCode == f.Error) &&
+		r.ChargeNano >= f.MinNano &&
+		(f.MaxNano == 0 || r.ChargeNano <= f.MaxNano)
+}
+
+// at says that a backend served the request or was asked to.
+func (r *Row) at(backend string) bool {
+	return r.Backend == backend || slices.ContainsFunc(r.Attempts, func(a Attempt) bool { return a.Backend == backend })
 }
 
 // List gives one page of rows, those of running requests included. A damaged
@@ -64,6 +86,9 @@ func (s *Store) List(ctx context.Context, f Filter) (Page, error) {
 	limit := f.Limit
 	if limit == 0 {
 		limit = 100
+	}
+	if f.Request != "" {
+		return s.listOne(ctx, &f)
 	}
 	p := Page{Rows: []Row{}}
 	err := s.viewLedger(ctx, func(tx *bolt.Tx) error {
@@ -91,6 +116,20 @@ func (s *Store) List(ctx context.Context, f Filter) (Page, error) {
 		return nil
 	})
 	return p, readError(err)
+}
+
+// listOne is List for one request id, which the index finds.
+func (s *Store) listOne(ctx context.Context, f *Filter) (Page, error) {
+	p := Page{Rows: []Row{}}
+	d, err := s.Show(ctx, f.Request)
+	if err == nil && f.match(&d.Row) && (f.Cursor == 0 || d.Row.Seq < f.Cursor) {
+		p.Rows = append(p.Rows, d.Row)
+	}
+	var e *infer.Error
+	if errors.As(err, &e) && e.Code == infer.CodeNotFound {
+		err = nil
+	}
+	return p, err
 }
 
 // rowAt gives the row that the record stands for: a whole one, or the opening
