@@ -8,15 +8,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"hearth/engine/infer"
-	"hearth/store"
 )
-
-// Identity is an authenticated caller.
-type Identity struct {
-	KeyID  string
-	Name   string // of the key
-	Tenant string
-}
 
 // errKey is the one answer to every failed authentication.
 func errKey() *infer.Error {
@@ -31,41 +23,27 @@ func errKey() *infer.Error {
 // is not counted. A live key of a tenant that is
 // disabled or gone is CodeForbidden.
 func (p *Policy) Authenticate(credential, remoteAddr string) (*Identity, error) {
-	k, ok := p.store.Verify(credential)
+	k, secret, ok := p.store.VerifySecret(credential)
 	if !ok {
 		if credential == "" {
 			return nil, errKey() // nothing was guessed
 		}
-		if wait, damped := p.failed.note(remoteAddr); damped {
-			return nil, &infer.Error{Code: infer.CodeRateLimited, RetryAfter: wait,
-				Message: "too many failed attempts to authenticate from this address"}
-		}
-		return nil, errKey()
+		return nil, p.Refuse(remoteAddr)
 	}
 	if _, err := p.tenantOf(p.snap.Load(), &k); err != nil {
 		return nil, err
 	}
-	return &Identity{KeyID: k.ID, Name: k.Name, Tenant: k.Tenant}, nil
+	return &Identity{KeyID: k.ID, Name: k.Name, Tenant: k.Tenant, Secret: secret}, nil
 }
 
-func (p *Policy) tenantOf(s *Snapshot, k *store.Key) (*tenant, error) {
-	t := s.tenants[k.Tenant]
-	if t == nil || t.disabled {
-		return nil, infer.Errorf(infer.CodeForbidden, "the tenant of this api key is disabled")
+// Refuse counts a failed attempt to authenticate, by whatever credential, and
+// gives the error that answers it.
+func (p *Policy) Refuse(remoteAddr string) error {
+	if wait, damped := p.failed.note(remoteAddr); damped {
+		return &infer.Error{Code: infer.CodeRateLimited, RetryAfter: wait,
+			Message: "too many failed attempts to authenticate from this address"}
 	}
-	return t, nil
-}
-
-// caller looks up key and tenant of an identity as they are now. The key goes
-// where the asker has room for it: this is asked several times a request.
-func (p *Policy) caller(id *Identity, k *store.Key) (*Snapshot, *tenant, error) {
-	s := p.snap.Load()
-	var ok bool
-	if *k, ok = p.store.Key(id.KeyID); !ok || !k.Live(p.now()) || k.Tenant != id.Tenant {
-		return nil, nil, errKey()
-	}
-	t, err := p.tenantOf(s, k)
-	return s, t, err
+	return errKey()
 }
 
 // maxAddresses bounds the memory of failed attempts.

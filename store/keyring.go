@@ -3,6 +3,7 @@ package store
 import (
 	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/binary"
 	"hash"
 	"strings"
 	"sync"
@@ -18,6 +19,7 @@ type keyring struct {
 	byID    map[string]*storedKey
 	used    map[string]time.Time // last use since the last flush
 	flushed time.Time
+	changed func() // is told of every change; nil: nobody asks
 }
 
 // keyFlush is how often the last uses are written.
@@ -37,8 +39,12 @@ func (r *keyring) replace(pepper []byte, keys map[string]*storedKey) {
 // set publishes a changed key. k is not changed afterwards.
 func (r *keyring) set(k *storedKey) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.byID[k.ID] = k
+	changed := r.changed
+	r.mu.Unlock()
+	if changed != nil {
+		changed()
+	}
 }
 
 func (r *keyring) len() int {
@@ -79,6 +85,23 @@ func (r *keyring) hash(id, secret string) []byte {
 // such id. It is false for anything but a live key's present secret; nothing
 // tells why. It touches no disk.
 func (s *Store) Verify(credential string) (Key, bool) {
+	k, _, ok := s.VerifySecret(credential)
+	return k, ok
+}
+
+// SecretMark tells the secrets of a key apart, in memory only. Zero stands for
+// whichever it has.
+type SecretMark uint64
+
+func secretMark(hash []byte) SecretMark {
+	if len(hash) < 8 {
+		return 0
+	}
+	return SecretMark(binary.BigEndian.Uint64(hash) | 1)
+}
+
+// VerifySecret is Verify, which also gives the mark of the secret that was used.
+func (s *Store) VerifySecret(credential string) (Key, SecretMark, bool) {
 	id, secret, ok := splitCredential(credential)
 	r := &s.keys
 	now := s.now()
@@ -96,14 +119,39 @@ func (s *Store) Verify(credential string) (Key, bool) {
 	stale := r.used[id].Before(minute) && k.LastUsed.Before(minute)
 	r.mu.RUnlock()
 	if !live || !match && !old {
-		return Key{}, false
+		return Key{}, 0, false
 	}
 	if stale {
 		r.mu.Lock()
 		r.used[id] = stamp(minute)
 		r.mu.Unlock()
 	}
-	return key, true
+	return key, secretMark(sum), true
+}
+
+// LiveKey gives a key if it may be used now, with the secret of that mark: the
+// key is live, and the secret is its present one or the one before within its
+// time of grace.
+func (s *Store) LiveKey(id string, secret SecretMark) (Key, bool) {
+	now := s.now()
+	s.keys.mu.RLock()
+	defer s.keys.mu.RUnlock()
+	k := s.keys.byID[id]
+	if k == nil || !k.Live(now) {
+		return Key{}, false
+	}
+	if secret != 0 && secret != secretMark(k.Hash) && !(secret == secretMark(k.OldHash) && now.Before(k.OldUntil)) {
+		return Key{}, false
+	}
+	return k.Key, true
+}
+
+// OnKeyChange has f called after every change of a key, in place of the function
+// before. It must not block.
+func (s *Store) OnKeyChange(f func()) {
+	s.keys.mu.Lock()
+	defer s.keys.mu.Unlock()
+	s.keys.changed = f
 }
 
 // padHash makes the comparison take its time also where there is no hash.

@@ -37,6 +37,7 @@ const (
 	TermStalled      Termination = "stalled"       // too long a silence of the provider
 	TermDrained      Termination = "drained"       // this server was shut down
 	TermDenied       Termination = "denied"        // a rule ended it
+	TermRevoked      Termination = "revoked"       // who asked may no longer
 	TermError        Termination = "error"         // any other failure
 	TermRefused      Termination = "refused"       // never sent to a provider
 )
