@@ -90,7 +90,7 @@ func TestMessagesStream(t *testing.T) {
 
 // TestMessagesHeartbeat: a comment before message_start, ping events behind it.
 func TestMessagesHeartbeat(t *testing.T) {
-	b := start(t, web.Limits{Heartbeat: 120 * time.Millisecond, StatusEvery: 100 * time.Millisecond}, nil)
+	b := start(t, web.Limits{Heartbeat: 120 * time.Millisecond}, nil)
 	b.svc.Hook = func(_ context.Context, _ *web.Grant, _ *infer.Request, yield func(infer.Event, error) bool) {
 		time.Sleep(300 * time.Millisecond)
 		if !yield(infer.Event{Kind: infer.EventStart, Usage: &infer.Usage{PromptTokens: 3}, Model: &infer.Served{Name: "parrot"}}, nil) {

@@ -127,7 +127,7 @@ func TestGeminiRoutes(t *testing.T) {
 // TestFramedStreamsHaveNoHeartbeat waits for an answer longer than a heartbeat:
 // the clients of these streams know no comments.
 func TestFramedStreamsHaveNoHeartbeat(t *testing.T) {
-	b := start(t, web.Limits{Heartbeat: 100 * time.Millisecond, StatusEvery: 100 * time.Millisecond}, nil)
+	b := start(t, web.Limits{Heartbeat: 100 * time.Millisecond}, nil)
 	a := b.ask("POST", "/v1beta/models/parrot:streamGenerateContent?alt=sse", strings.Replace(geminiAsk, "hi", "wait 350ms", 1), "X-Goog-Api-Key", webtest.Key)
 	if strings.Contains(string(a.body), ": ping") || !strings.Contains(string(a.body), "waited") {
 		t.Errorf("Gemini: %s", a.body)

@@ -344,7 +344,7 @@ func TestStreamBreaks(t *testing.T) {
 // A first event that lets wait is bridged by comments; an error after that is
 // told in the stream.
 func TestHeartbeat(t *testing.T) {
-	b := start(t, web.Limits{Heartbeat: 120 * time.Millisecond, StatusEvery: 100 * time.Millisecond}, nil)
+	b := start(t, web.Limits{Heartbeat: 120 * time.Millisecond}, nil)
 	a := b.do("POST", chatPath, ask("wait 500ms", `"stream":true`))
 	if n := strings.Count(string(a.body), ": ping\n\n"); n < 2 || n > 5 || !strings.HasSuffix(string(a.body), "[DONE]\n\n") {
 		t.Errorf("%d pings in %s", n, a.body)
@@ -527,26 +527,6 @@ func TestLimitsAreChecked(t *testing.T) {
 	}
 }
 
-func TestShutdownEndsStatusStreams(t *testing.T) {
-	b := start(t, web.Limits{}, nil)
-	session := b.signIn()
-	req, _ := http.NewRequest("GET", b.url+"/ui/events", nil)
-	req.AddCookie(session)
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	if _, err := bufio.NewReader(res.Body).ReadString('\n'); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	if err := b.srv.Shutdown(ctx); err != nil {
-		t.Errorf("shutdown: %v", err)
-	}
-}
-
 // HTTP/2 over TLS serves streams too.
 func TestHTTP2(t *testing.T) {
 	cert, pool := testCert()
@@ -584,17 +564,4 @@ func (zeros) Read(p []byte) (int, error) {
 		p[i] = ' '
 	}
 	return len(p), nil
-}
-
-func (b *bench) signIn() *http.Cookie {
-	b.t.Helper()
-	a := b.do("POST", "/ui/setup", `{"token":"`+webtest.Token+`"}`, "Authorization", "")
-	if a.status != 204 {
-		b.t.Fatalf("set-up: %d %s", a.status, a.body)
-	}
-	c, err := http.ParseSetCookie(a.header.Get("Set-Cookie"))
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return c
 }

@@ -32,8 +32,7 @@ func (x *exchange) admit() bool {
 	return true
 }
 
-// caller gathers who asks. The cookie of a browser counts only where there is
-// no key and the request comes from our own pages.
+// caller gathers who asks.
 func (x *exchange) caller() (Caller, *infer.Error) {
 	c := Caller{
 		RequestID: x.id, RemoteAddr: x.r.RemoteAddr, Route: x.route.pattern,
@@ -52,16 +51,19 @@ func (x *exchange) caller() (Caller, *infer.Error) {
 	if c.Idempotency, e = idempotencyKey(x.r.Header); e != nil {
 		return c, e
 	}
-	if c.Credential, e = credential(x.r.Header); e != nil {
+	if c.Credential, c.Bearer, e = credential(x.r.Header); e != nil {
 		return c, e
+	}
+	if x.r.TLS != nil {
+		c.Certificates = x.r.TLS.PeerCertificates
 	}
 	if x.route.queryKey {
 		if c.Credential, e = queryKey(x.r, c.Credential); e != nil {
 			return c, e
 		}
 	}
-	if c.Credential == "" && x.s.cross.Check(x.r) == nil {
-		c.Session = x.cookie()
+	if p, ok := x.r.Context().Value(principalKey{}).(*Principal); ok {
+		c.Principal, c.Credential, c.Bearer, c.Certificates = p, "", false, nil
 	}
 	return c, nil
 }

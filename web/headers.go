@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"net"
@@ -180,42 +181,42 @@ func resetText(d time.Duration) string {
 	return d.Round(10 * time.Millisecond).String()
 }
 
+// maxCredential bounds a credential in bytes: tokens of issuers that list groups
+// have several thousand.
+const maxCredential = 12 << 10
+
 // credential reads a key from Authorization: Bearer, x-api-key or, as Google's
 // clients write it, x-goog-api-key; every route takes all alike. Two different
 // keys are refused: which of them counts must not depend on who reads.
-func credential(h http.Header) (string, *infer.Error) {
+func credential(h http.Header) (key string, isBearer bool, e *infer.Error) {
 	auth := h.Values("Authorization")
 	if len(auth) > 1 || len(h.Values("X-Api-Key")) > 1 || len(h.Values("X-Goog-Api-Key")) > 1 {
-		return "", infer.Errorf(infer.CodeUnauthorized, "cannot authenticate: got more than one credential")
+		return "", false, infer.Errorf(infer.CodeUnauthorized, "cannot authenticate: got more than one credential")
 	}
 	bearer := ""
 	if len(auth) == 1 {
 		scheme, rest, _ := strings.Cut(strings.TrimSpace(auth[0]), " ")
 		if auth[0] != "" && !strings.EqualFold(scheme, "Bearer") {
-			return "", infer.Errorf(infer.CodeUnauthorized, "cannot authenticate: wanted Authorization: Bearer with an API key")
+			return "", false, infer.Errorf(infer.CodeUnauthorized, "cannot authenticate: wanted Authorization: Bearer with an API key")
 		}
 		bearer = strings.TrimSpace(rest)
 	}
-	key := ""
 	for _, name := range [...]string{"X-Api-Key", "X-Goog-Api-Key"} {
 		switch k := strings.TrimSpace(h.Get(name)); {
 		case k == "" || k == key:
 		case key != "":
-			return "", infer.Errorf(infer.CodeUnauthorized, "cannot authenticate: x-api-key and x-goog-api-key differ")
+			return "", false, infer.Errorf(infer.CodeUnauthorized, "cannot authenticate: x-api-key and x-goog-api-key differ")
 		default:
 			key = k
 		}
 	}
 	if bearer != "" && key != "" && bearer != key {
-		return "", infer.Errorf(infer.CodeUnauthorized, "cannot authenticate: Authorization and the other key header differ")
+		return "", false, infer.Errorf(infer.CodeUnauthorized, "cannot authenticate: Authorization and the other key header differ")
 	}
-	if bearer == "" {
-		bearer = key
+	if max(len(bearer), len(key)) > maxCredential {
+		return "", false, infer.Errorf(infer.CodeUnauthorized, "cannot authenticate: the credential is too long")
 	}
-	if len(bearer) > 4096 {
-		return "", infer.Errorf(infer.CodeUnauthorized, "cannot authenticate: the credential is too long")
-	}
-	return bearer, nil
+	return cmp.Or(bearer, key), bearer != "", nil
 }
 
 // traceParent returns a valid W3C traceparent header, or nothing: a broken one

@@ -45,12 +45,6 @@ type Limits struct {
 	LingerBytes int64
 	LingerTime  time.Duration
 	Lingerers   int
-	// StatusStreams bounds the pages that watch the status live, StatusEvery
-	// is how often they are told.
-	StatusStreams int
-	StatusEvery   time.Duration
-	// SignInFailures bounds failed sign-ins of one address in a minute.
-	SignInFailures int
 }
 
 // maxHeartbeat is the silence that clients and proxies bear for certain.
@@ -75,9 +69,6 @@ func DefaultLimits() Limits {
 		LingerBytes:     128 << 20,
 		LingerTime:      3 * time.Second,
 		Lingerers:       64,
-		StatusStreams:   64,
-		StatusEvery:     2 * time.Second,
-		SignInFailures:  10,
 	}
 }
 
@@ -100,9 +91,6 @@ func (l Limits) withDefaults() Limits {
 	fill(&l.LingerBytes, max(d.LingerBytes, l.BodyBytes))
 	fill(&l.LingerTime, min(d.LingerTime, l.BodyTime))
 	fill(&l.Lingerers, d.Lingerers)
-	fill(&l.StatusStreams, d.StatusStreams)
-	fill(&l.StatusEvery, d.StatusEvery)
-	fill(&l.SignInFailures, d.SignInFailures)
 	return l
 }
 
@@ -132,8 +120,7 @@ func (l Limits) check() error {
 	hold(l.ConnsPerAddress > 0 && l.ConnsPerAddress <= l.Conns, "connections of one address: got %d, wanted at most all, %d", l.ConnsPerAddress, l.Conns)
 	hold(l.LingerBytes >= l.BodyBytes, "linger bytes: got %d, wanted at least the body bytes, %d", l.LingerBytes, l.BodyBytes)
 	hold(l.LingerTime > 0 && l.LingerTime <= l.BodyTime, "linger time: got %s, wanted at most the body time, %s", l.LingerTime, l.BodyTime)
-	hold(l.Lingerers > 0 && l.StatusStreams > 0 && l.SignInFailures > 0, "lingerers, status streams, sign-in failures: wanted 1 or more of each")
-	hold(l.StatusEvery >= 100*time.Millisecond && l.StatusEvery <= l.Heartbeat, "status interval: got %s, wanted at most the heartbeat, %s", l.StatusEvery, l.Heartbeat)
+	hold(l.Lingerers > 0, "lingerers: wanted 1 or more")
 	if len(faults) > 0 {
 		return fmt.Errorf("cannot use the web limits: %w", errors.Join(faults...))
 	}

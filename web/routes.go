@@ -93,15 +93,7 @@ func (s *Server) makeRoutes() routeTable {
 	s.responsesRoutes(&t)
 	t.geminiRoutes()
 	t.ollamaRoutes()
-	add("web", "GET", []string{"/"}, (*exchange).home)
-	add("web", "GET", []string{"/setup"}, (*exchange).home)
-	add("web", "GET", []string{"/ui/status"}, (*exchange).statusJSON).quiet = true
-	add("web", "GET", []string{"/ui/events"}, (*exchange).statusEvents)
-	add("web", "POST", []string{"/ui/setup"}, (*exchange).setup)
-	add("web", "POST", []string{"/ui/signin"}, (*exchange).signIn)
-	add("web", "POST", []string{"/ui/signout"}, (*exchange).signOut)
-	asset := &route{pattern: "GET /assets/{name}", dialect: "web", quiet: true, handle: (*exchange).asset, encodeError: openai.EncodeError}
-	t.prefix = append(t.prefix, prefixRoute{path: "/assets/", method: "GET", route: asset})
+	add("web", "GET", []string{"/"}, (*exchange).home).quiet = true
 	add("web", "GET", []string{"/favicon.ico"}, (*exchange).favicon).quiet = true
 	return t
 }
@@ -179,7 +171,7 @@ func (t *routeTable) fallback(r *http.Request) *route {
 	if strings.HasPrefix(path, "/api/") {
 		return t.ollama
 	}
-	if strings.HasPrefix(path, "/ui/") || strings.HasPrefix(path, "/assets/") || path == "/" || path == "/setup" {
+	if path == "/" {
 		return t.web
 	}
 	return t.openai

@@ -56,13 +56,9 @@ type Server struct {
 	log    *slog.Logger
 	http   *http.Server
 	routes routeTable
-	pages  *pages
-	cross  *http.CrossOriginProtection
-	guard  signInGuard
 
 	bodies    atomic.Int64 // bytes of bodies held
 	lingering atomic.Int64
-	watching  atomic.Int64 // open status streams
 	open      atomic.Int64 // exchanges in flight
 	conns     connCounter
 	live      liveResponses // runs in the background
@@ -86,12 +82,6 @@ func New(o Options) (*Server, error) {
 	if err := s.lim.check(); err != nil {
 		return nil, err
 	}
-	var err error
-	if s.pages, err = loadPages(); err != nil {
-		return nil, err
-	}
-	s.cross = http.NewCrossOriginProtection()
-	s.guard = signInGuard{max: s.lim.SignInFailures, now: o.Now}
 	s.conns = connCounter{max: s.lim.Conns, perAddr: s.lim.ConnsPerAddress, by: map[string]int{}}
 	s.routes = s.makeRoutes()
 	s.http = s.makeHTTP()

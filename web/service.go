@@ -5,6 +5,7 @@ package web
 
 import (
 	"context"
+	"crypto/x509"
 	"iter"
 	"log/slog"
 	"time"
@@ -35,11 +36,6 @@ type Service interface {
 
 	// Ready says whether new work is admitted, and why not.
 	Ready() (bool, string)
-	// Status is the snapshot behind the status page. The server shows a
-	// session only what it may see: see Session.Operator.
-	Status(ctx context.Context) Status
-
-	Sessions
 	Once
 	Responses
 }
@@ -106,48 +102,24 @@ type StoredResponse struct {
 	Running bool
 }
 
-// Sessions are the browser side of authentication: how the status page turns a
-// one-time set-up token or an API key into a cookie. Only a hash of a session's
-// secret need be kept. The server has checked that the call is same-origin.
-type Sessions interface {
-	// Setup exchanges the set-up token printed on the console for an operator
-	// session. The token is 128 bits or more, works once and for 30 minutes;
-	// anything else is CodeUnauthorized, in constant time. Calls are few: the
-	// server bounds the rate of failures.
-	Setup(ctx context.Context, token string) (*Session, error)
-	// SignIn opens a session for the API key in c.Credential, with the rights
-	// of that key.
-	SignIn(ctx context.Context, c Caller) (*Session, error)
-	// Session finds the session of a cookie; CodeUnauthorized if it is
-	// unknown, expired, or its key has been revoked. Secret of the result may
-	// be empty.
-	Session(ctx context.Context, secret string) (*Session, error)
-	// SignOut ends a session; an unknown one is no error.
-	SignOut(ctx context.Context, secret string) error
-}
-
-// Session is a signed-in browser.
-type Session struct {
-	Secret string // the cookie's value: 256 random bits, base64url or hex
-	Tenant string
-	KeyID  string // the key it stands for, empty for the set-up session
-	// Operator sees every tenant; others see their own spend only.
-	Operator bool
-	Expires  time.Time
-}
-
 // Caller is what identifies a request before its body is read.
 type Caller struct {
 	RequestID  string
 	Credential string // bearer token or x-api-key, empty if none
-	// Session is the cookie of a browser on our own origin; it is set only
-	// where Credential is empty and the request is not cross-origin. Admit
-	// then charges what the session stands for.
-	Session     string
-	RemoteAddr  string // host:port of the peer
-	Route       string // route pattern, for instance "POST /v1/chat/completions"
-	TraceParent string // incoming W3C traceparent, validated; empty if none
-	TraceState  string
+	// Principal is set, and nothing else that identifies a caller, where the
+	// control plane asks for somebody whom it knows.
+	Principal *Principal
+	// Bearer says that Credential came as Authorization: Bearer, where a token of
+	// an issuer may stand in place of an API key.
+	Bearer bool
+	// Certificates is the chain that the peer of a mutual TLS connection has sent,
+	// the leaf first, whose key it has proved to hold. Who issued it, and whether
+	// that counts, nobody has judged yet. Nil: none.
+	Certificates []*x509.Certificate
+	RemoteAddr   string // host:port of the peer
+	Route        string // route pattern, for instance "POST /v1/chat/completions"
+	TraceParent  string // incoming W3C traceparent, validated; empty if none
+	TraceState   string
 	// Retry is the client's own count of repeats (x-stainless-retry-count).
 	Retry int
 	// Timeout is how long the caller will wait (x-hearth-timeout-ms); 0: it did
@@ -155,6 +127,20 @@ type Caller struct {
 	Timeout time.Duration
 	// Idempotency is the value of Idempotency-Key, empty if none.
 	Idempotency string
+}
+
+// Principal is somebody whom the control plane has signed in.
+type Principal struct {
+	User   string // name of the account
+	Tenant string // who is charged
+}
+
+type principalKey struct{}
+
+// As gives a context under which a request is p's, whatever credential it
+// carries. Only the control plane may use it.
+func As(ctx context.Context, p Principal) context.Context {
+	return context.WithValue(ctx, principalKey{}, &p)
 }
 
 // Grant is an admission. Call fills in what became known on the way.
@@ -191,6 +177,10 @@ type Grant struct {
 	Said []slog.Attr
 	Warn bool
 
+	// Ended is closed when the caller may ask no more, since what it showed was
+	// revoked, or Release was called. Call and Embed watch it themselves.
+	Ended <-chan struct{}
+
 	Release func() // idempotent
 }
 
@@ -200,77 +190,4 @@ type LimitState struct {
 	Limit     int
 	Remaining int
 	Reset     time.Duration // until full
-}
-
-// Status is what the status page shows.
-type Status struct {
-	Version   string
-	Started   time.Time
-	Ready     bool
-	Reason    string
-	Models    []ModelStatus
-	Upstreams []UpstreamStatus
-	Recent    []RecentRequest // newest first
-	Spend     []Spend
-	Latency   []Latency
-	Open      int    // requests in flight
-	OpenHolds int    // budget holds not yet settled
-	HeldNano  int64  // sum of open holds, nano-USD
-	Ledger    uint64 // position of the last ledger record
-}
-
-// ModelStatus is one model with its live load.
-type ModelStatus struct {
-	infer.Model
-	Ready  bool
-	Reason string
-	Stats  infer.Stats
-}
-
-// UpstreamStatus is one deployment at a provider: a model at an upstream.
-type UpstreamStatus struct {
-	Name        string
-	Model       string        // empty: no route names the upstream
-	Routes      []string      // public names of the routes that name it
-	State       string        // "healthy", "ejected", "half-open", "blocked", "unused"
-	For         time.Duration // until the state ends by itself; 0: it does not
-	Open        int           // requests open there
-	Waiting     int           // requests in the queues of its routes
-	Failures    int           // in a row
-	LastFailure string        // class of the last one; empty: none yet
-	// Attempts since the start; fallbacks are those made after another candidate
-	// had failed or was passed over.
-	Succeeded, Failed, Fallbacks, Retries uint64
-}
-
-// RecentRequest is one row of the ledger, in short.
-type RecentRequest struct {
-	ID         string
-	Started    time.Time
-	Tenant     string
-	Model      string // as the caller wrote it
-	Upstream   string // what served it; empty: nothing did
-	Attempts   int
-	Outcome    string
-	Error      string   // code; empty: none
-	Losses     []string // in translation, "path=class"
-	ChargeNano int64
-}
-
-// Spend is one budget's position, nano-USD.
-type Spend struct {
-	Tenant    string
-	Budget    string
-	Window    string // "day", "month", "total"
-	CapNano   int64
-	SpentNano int64
-	HeldNano  int64
-	Resets    time.Time // zero: never
-}
-
-// Latency is a distribution over the last five minutes.
-type Latency struct {
-	Name          string // "ttft", "tpot", "e2e"
-	Count         int
-	P50, P95, P99 time.Duration
 }

@@ -42,7 +42,7 @@ func TestCredential(t *testing.T) {
 		for i := 0; i < len(pairs); i += 2 {
 			h.Add(pairs[i], pairs[i+1])
 		}
-		got, e := credential(h)
+		got, _, e := credential(h)
 		if got != want || (e == nil) != ok {
 			t.Errorf("%v: got %q, %v", pairs, got, e)
 		}
@@ -72,19 +72,6 @@ func TestTexts(t *testing.T) {
 	f(resetText(6*time.Minute), "6m0s")
 	f(resetText(1500*time.Millisecond), "1.5s")
 	f(resetText(-time.Second), "0s")
-	f(usd(0), "$0")
-	f(usd(1), "$0.000000001")
-	f(usd(1_500_000), "$0.0015")
-	f(usd(1_234_000_000), "$1.2340")
-	f(ms(0.25), "0.2 ms")
-	f(ms(123.4), "123 ms")
-	f(ms(12_345), "12.3 s")
-	f(sizeText(5<<20), "5.0 MiB")
-	f(countText(135_000_000), "135.0 M")
-	f(clockText(93_784), "1 d 2 h")
-	if pct(int64(1), int64(3)) != 33 || pct(5, 0) != 0 || pct(9, 3) != 100 {
-		t.Error("pct")
-	}
 }
 
 func TestOnLoopback(t *testing.T) {
@@ -145,7 +132,7 @@ func FuzzHeaders(f *testing.F) {
 	f.Add("Bearer k", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "id")
 	f.Fuzz(func(t *testing.T, auth, trace, id string) {
 		h := http.Header{"Authorization": {auth}, "Traceparent": {trace}}
-		if k, e := credential(h); e != nil && strings.Contains(e.Message, "\n") || len(k) > 4096 {
+		if k, _, e := credential(h); e != nil && strings.Contains(e.Message, "\n") || len(k) > 4096 {
 			t.Fatalf("%q %v", k, e)
 		}
 		if p := traceParent(h); p != "" && (len(p) != 55 || strings.ToLower(p) != p) {

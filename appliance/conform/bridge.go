@@ -147,9 +147,6 @@ func (b *Bridge) Models(context.Context, *web.Grant) ([]infer.Model, error) {
 // Ready is always so.
 func (b *Bridge) Ready() (bool, string) { return true, "" }
 
-// Status is empty: there is no page to fill.
-func (b *Bridge) Status(context.Context) web.Status { return web.Status{} }
-
 // SaveResponse keeps nothing: cases ask for store: false.
 func (b *Bridge) SaveResponse(context.Context, *web.Grant, *web.StoredResponse) error { return nil }
 

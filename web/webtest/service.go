@@ -15,12 +15,10 @@ import (
 	"hearth/web"
 )
 
-// Key is the API key that the service knows, Key2 that of another tenant, Token
-// its set-up token.
+// Key is the API key that the service knows, Key2 that of another tenant.
 const (
-	Key   = "hk-test-0123456789abcdef"
-	Key2  = "hk-test-fedcba9876543210"
-	Token = "setup-0123456789abcdef0123456789abcdef"
+	Key  = "hk-test-0123456789abcdef"
+	Key2 = "hk-test-fedcba9876543210"
 )
 
 // Service plays a model named "parrot". What it does is told by the last user
@@ -42,9 +40,7 @@ type Service struct {
 
 	responses responses
 
-	mu       sync.Mutex
-	used     bool // the set-up token
-	sessions map[string]*web.Session
+	mu sync.Mutex
 
 	onces onces
 }
@@ -68,10 +64,7 @@ func (s *Service) Admit(_ context.Context, c web.Caller) (*web.Grant, error) {
 	case c.Credential == "forbidden":
 		return nil, infer.Errorf(infer.CodeForbidden, "this key may not do that")
 	case c.Credential == Key, c.Credential == Key2:
-	case c.Credential == "" && c.Session != "":
-		if _, err := s.Session(context.Background(), c.Session); err != nil {
-			return nil, err
-		}
+	case c.Principal != nil:
 	default:
 		return nil, infer.Errorf(infer.CodeUnauthorized, "the API key is missing or wrong")
 	}
