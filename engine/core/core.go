@@ -8,8 +8,10 @@ package core
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"hearth/engine/infer"
 	"hearth/engine/sampler"
@@ -59,12 +61,16 @@ type Core struct {
 	steps   uint64
 	prompts uint64
 	outputs uint64
+	stepped time.Time // the latest step began
 	batch   kernels.Batch
-	logits  []float32
-	hidden  []float32
-	mask    []uint32
-	scratch sampler.Scratch
-	rows    []row
+
+	stepTokens [len(infer.StepTokenEdges) + 1]uint64
+	stepSum    uint64
+	logits     []float32
+	hidden     []float32
+	mask       []uint32
+	scratch    sampler.Scratch
+	rows       []row
 }
 
 // row says what a row of logits or hidden states of the step is for.
@@ -191,6 +197,9 @@ func (c *Core) steploop() error {
 			continue
 		}
 		c.fill(plan)
+		c.stepped = time.Now()
+		c.stepTokens[infer.StepBucket(len(c.batch.Tokens))]++
+		c.stepSum += uint64(len(c.batch.Tokens))
 		if err := c.cfg.Device.Step(&c.batch); err != nil {
 			return &infer.Error{Code: infer.CodeUnavailable, Message: "the device failed during a step", Cause: err}
 		}
@@ -245,5 +254,6 @@ func (c *Core) publish() {
 		Preemptions: st.Preemptions, PrefixQueries: st.PrefixQueries, PrefixHits: st.PrefixHits,
 		PromptTokens: c.prompts, OutputTokens: c.outputs,
 		WeightBytes: dev.WeightBytes, KVBytes: dev.KVBytes,
+		BlockTokens: c.cfg.KV.BlockSize, StepTokens: slices.Clone(c.stepTokens[:]), StepTokenSum: c.stepSum,
 	})
 }

@@ -2,6 +2,7 @@ package core
 
 import (
 	"slices"
+	"time"
 
 	"hearth/engine/infer"
 	"hearth/engine/sampler"
@@ -59,6 +60,7 @@ type Job struct {
 	runs   []*run
 	open   int
 	usage  infer.Usage
+	came   time.Time // into the loop
 	begun  bool
 	ended  bool
 }
@@ -107,7 +109,7 @@ func (c *Core) start(j *Job) {
 		}
 		c.sched.Add(r.seq)
 	}
-	j.open = len(j.runs)
+	j.open, j.came = len(j.runs), time.Now()
 	c.jobs[j] = struct{}{}
 }
 
@@ -128,6 +130,9 @@ func (c *Core) begin(j *Job) {
 	}
 	j.begun = true
 	u := j.usage
+	if d := c.stepped.Sub(j.came); d > 0 {
+		j.Served.Queued = d
+	}
 	j.stream.push(infer.Event{Kind: infer.EventStart, Usage: &u, Model: &j.Served})
 }
 

@@ -69,7 +69,8 @@ func (c *Core) harvest(plan []sched.Slot) {
 	for _, sl := range plan {
 		r := sl.Seq.Data.(*run)
 		c.started(r)
-		c.prompts += uint64(sl.Len)
+		q := sl.Seq // computed by now: see sched.Done
+		c.prompts += uint64(max(0, min(q.NumComputed, q.PromptLen)-(q.NumComputed-sl.Len)))
 	}
 	logit, hidden := 0, 0
 	v, w := c.cfg.Program.Vocab, c.cfg.Program.Width

@@ -75,13 +75,22 @@ type Model struct {
 	TemplateArgs  []string // variables for reasoning that the template reads
 	Created       int64    // unix seconds
 	Fingerprint   string
+	Terms         []Term // what Fingerprint is the digest of, in that order
+}
+
+// Term is one thing of a contract: everything in an engine that can change an
+// answer.
+type Term struct {
+	Name, Value string
 }
 
 // Health is a snapshot of a backend's state and load.
 type Health struct {
 	Ready  bool
 	Reason string // why not ready, in words for an operator
-	Stats  Stats
+	// Progress is how much of the loading is done, 0 to 1, while not Ready.
+	Progress float64
+	Stats    Stats
 }
 
 // Stats are counters (monotonic since start) and gauges of an engine.
@@ -100,4 +109,13 @@ type Stats struct {
 	WeightBytes    int64
 	KVBytes        int64
 	WorkerRestarts uint64
+	BlockTokens    int // tokens of a block
+	// StepTokens counts the steps by how many tokens they computed: place i those
+	// with at most StepTokenEdges[i], the last place all that had more; nil: not
+	// known. StepTokenSum is the sum of their tokens.
+	StepTokens   []uint64
+	StepTokenSum uint64
+	// Devices are what the engine computes on, as far as the backend can tell more
+	// of them than the machine itself does.
+	Devices []Device
 }

@@ -1,5 +1,7 @@
 package infer
 
+import "time"
+
 // EventKind tells what an Event carries.
 type EventKind uint8
 
@@ -116,4 +118,7 @@ type Served struct {
 	// RequestID is the provider's own id of the request, empty for the local
 	// engine.
 	RequestID string
+	// Queued is how long the request waited for its first step, as an engine of
+	// ours tells it; 0: it did not, or nobody knows.
+	Queued time.Duration
 }

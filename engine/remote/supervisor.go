@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -256,6 +257,15 @@ func addCounters(a, b infer.Stats) infer.Stats {
 	a.PrefixHits += b.PrefixHits
 	a.PromptTokens += b.PromptTokens
 	a.OutputTokens += b.OutputTokens
+	a.StepTokenSum += b.StepTokenSum
+	if len(a.StepTokens) == len(b.StepTokens) {
+		a.StepTokens = slices.Clone(a.StepTokens)
+		for i, n := range b.StepTokens {
+			a.StepTokens[i] += n
+		}
+	} else if a.StepTokens == nil {
+		a.StepTokens = b.StepTokens
+	}
 	return a
 }
 
