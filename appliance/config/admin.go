@@ -2,6 +2,7 @@ package config
 
 import (
 	"net"
+	"strconv"
 	"time"
 )
 
@@ -15,6 +16,9 @@ type Admin struct {
 	// 12h and 1h.
 	SessionLifetime Duration `toml:"session_lifetime"`
 	SessionIdle     Duration `toml:"session_idle"`
+
+	OIDC              SignInOIDC        `toml:"oidc"`
+	ClientCertificate SignInCertificate `toml:"client_certificate"`
 }
 
 // AdminOff as Admin.Listen means no listener.
@@ -22,6 +26,7 @@ const AdminOff = "off"
 
 func (a *Admin) setDefaults() {
 	*a = Admin{SessionLifetime: Duration(12 * time.Hour), SessionIdle: Duration(time.Hour)}
+	a.OIDC.setDefaults()
 }
 
 func (a *Admin) validate(f *Faults) {
@@ -32,6 +37,7 @@ func (a *Admin) validate(f *Faults) {
 	}
 	f.span("admin.session_lifetime", a.SessionLifetime, 5*time.Minute, 30*24*time.Hour)
 	f.span("admin.session_idle", a.SessionIdle, time.Minute, 30*24*time.Hour)
+	a.OIDC.validate(f, "admin.oidc")
 }
 
 // AdminListen is where the control plane listens when the data plane does at
@@ -48,5 +54,12 @@ func (c *Config) AdminListen(listen string) (addr string, asked bool) {
 	if err != nil || n == 0 || n == 65535 {
 		return "localhost:0", false
 	}
-	return net.JoinHostPort("localhost", itoa(n+1)), false
+	return net.JoinHostPort("localhost", strconv.Itoa(n+1)), false
+}
+
+// LocalOnly says whether only this machine can connect to addr, HOST:PORT.
+func LocalOnly(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	ip := net.ParseIP(host)
+	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
 }
