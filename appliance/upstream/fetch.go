@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"hearth/appliance/reach"
 	"hearth/engine/infer"
 )
 
@@ -183,10 +184,10 @@ func hostname(s string, private bool) bool {
 func portError() *infer.Error { return unfetched("its URL names a port that is not asked", nil) }
 
 func (f *fetcher) judge(a netip.Addr, port string) error {
-	if in(a.Unmap().WithZone(""), f.limits.Allow) {
+	if reach.In(a.Unmap().WithZone(""), f.limits.Allow) {
 		return nil
 	}
-	if err := public(a, f.limits.Allow); err != nil {
+	if err := reach.Public(a, f.limits.Allow); err != nil {
 		return unfetched("its address is not on the public network", err)
 	}
 	if !slices.Contains(f.limits.Ports, port) {

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"hearth/appliance/reach"
 	"hearth/engine/infer"
 )
 
@@ -218,23 +219,23 @@ func TestNoDowngrade(t *testing.T) {
 }
 
 func TestAllowedNetworks(t *testing.T) {
-	got, err := AllowedNetworks([]string{"10.1.2.3", "10.1.0.0/16", "fd00::/8"})
+	got, err := reach.Networks([]string{"10.1.2.3", "10.1.0.0/16", "fd00::/8"})
 	if err != nil || fmt.Sprint(got) != "[10.1.2.3/32 10.1.0.0/16 fd00::/8]" {
 		t.Errorf("got %v, %v", got, err)
 	}
-	if _, err := AllowedNetworks([]string{"all"}); err == nil {
+	if _, err := reach.Networks([]string{"all"}); err == nil {
 		t.Error("a word was taken for a network")
 	}
-	if public(netip.MustParseAddr("::ffff:10.1.9.9"), got) != nil || public(netip.MustParseAddr("64:ff9b::a01:909"), got) != nil {
+	if reach.Public(netip.MustParseAddr("::ffff:10.1.9.9"), got) != nil || reach.Public(netip.MustParseAddr("64:ff9b::a01:909"), got) != nil {
 		t.Error("a listed network is closed")
 	}
 	for _, a := range []string{"93.184.216.34", "2606:2800:220:1::1", "1.1.1.1", "64:ff9b::5db8:d822", "2002:5db8:d822::1"} {
-		if err := public(netip.MustParseAddr(a), nil); err != nil {
+		if err := reach.Public(netip.MustParseAddr(a), nil); err != nil {
 			t.Errorf("%s is closed", a)
 		}
 	}
-	var closed *addressError
-	if !errors.As(public(netip.MustParseAddr("10.2.0.1"), got), &closed) {
+	var closed *reach.AddressError
+	if !errors.As(reach.Public(netip.MustParseAddr("10.2.0.1"), got), &closed) {
 		t.Error("a network beside the listed one is open")
 	}
 }
@@ -251,7 +252,7 @@ func FuzzFetchURL(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if a, err := netip.ParseAddr(u.Hostname()); err == nil && public(a, nil) != nil {
+		if a, err := netip.ParseAddr(u.Hostname()); err == nil && reach.Public(a, nil) != nil {
 			t.Fatalf("%q leads to %v", s, a)
 		} else if err != nil && net.ParseIP(u.Hostname()) != nil {
 			t.Fatalf("%q is an address to some", s)

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"hearth/appliance/reach"
 	"hearth/policy"
 	"hearth/web/jsonread"
 )
@@ -32,8 +33,12 @@ const (
 type issuer struct{ client *http.Client }
 
 func newIssuer(u *Upstream) *issuer {
+	dial := u.o.Dial
+	if dial == nil {
+		dial = (&net.Dialer{Control: reach.DialConfigured}).DialContext
+	}
 	return &issuer{&http.Client{
-		Transport: &http.Transport{DialContext: u.o.Dial, DisableKeepAlives: true, ForceAttemptHTTP2: true,
+		Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true, ForceAttemptHTTP2: true,
 			TLSHandshakeTimeout: defaultConnect, MaxResponseHeaderBytes: maxHead},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Timeout:       tokenTimeout,

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"hearth/appliance/reach"
 	"hearth/policy"
 )
 
@@ -60,7 +61,7 @@ func newPool(c *policy.UpstreamConfig, p *profile, o Options) (*http.Transport, 
 func dialer(connect time.Duration, o Options) func(ctx context.Context, network, address string) (net.Conn, error) {
 	dial := o.Dial
 	if dial == nil {
-		dial = (&net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: pingAfter, Interval: pingAfter, Count: 4}}).DialContext
+		dial = (&net.Dialer{Control: reach.DialConfigured, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: pingAfter, Interval: pingAfter, Count: 4}}).DialContext
 	}
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		ctx, cancel := context.WithTimeout(ctx, connect)

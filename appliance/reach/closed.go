@@ -1,4 +1,8 @@
-package upstream
+// Package reach decides which addresses this box may connect to, by who has
+// named them: a caller or a foreign document may lead it to the public network
+// only; the operator's configuration also into their own networks, though never
+// to where machines are given their identity and secrets.
+package reach
 
 import (
 	"fmt"
@@ -17,6 +21,21 @@ var closed = prefixes(
 	// IPv6.
 	"::/128", "::1/128", "100::/64", "100:0:0:1::/64", "2001::/23", "2001:db8::/32", "3fff::/20", "5f00::/16", "fc00::/7", "fe80::/10",
 	"fec0::/10", "ff00::/8",
+)
+
+// barred are the ranges that not even the configuration may lead into: nothing
+// serves there that this box has a use for, and what clouds put there hands out
+// the machine's own credentials to whoever asks from within it.
+var barred = prefixes(
+	"0.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "240.0.0.0/4",
+	"168.63.129.16/32",   // Azure
+	"100.100.100.200/32", // Alibaba
+	"192.0.0.192/32",     // Oracle
+	"::/128", "fe80::/10", "ff00::/8",
+	"fd00:ec2::/32",    // AWS
+	"fd20:ce::254/128", // Google
+	"fd00:a9fe::/32",   // OpenStack, and others that write 169.254 so
+	"fd00:42::42/128",  // Scaleway
 )
 
 // inner are ranges of IPv6 that hold an IPv4 address: they lead where that leads,
@@ -43,38 +62,66 @@ func prefixes(list ...string) []netip.Prefix {
 	return out
 }
 
-// addressError says that an address may not be asked. It does not name it: who
+// AddressError says that an address may not be asked. It does not name it: who
 // gave a name must not learn where that leads.
-type addressError struct{ addr netip.Addr }
+type AddressError struct{ addr netip.Addr }
 
-func (e *addressError) Error() string {
+func (e *AddressError) Error() string {
 	return "the address leads into a network that is closed to requests"
 }
 
-// public checks an address against the closed ranges; allowed are exceptions.
-func public(a netip.Addr, allowed []netip.Prefix) error {
+// Public judges an address that a caller or a foreign document has given;
+// allowed are networks that are open although they are not public.
+func Public(a netip.Addr, allowed []netip.Prefix) error {
 	a = a.Unmap().WithZone("")
-	if in(a, allowed) {
+	if In(a, allowed) {
 		return nil
 	}
-	if !a.IsValid() || in(a, closed) || in(a, translators) {
-		return &addressError{a}
+	if !a.IsValid() || In(a, closed) || In(a, translators) {
+		return &AddressError{a}
 	}
 	if a.Is6() {
-		b := a.As16()
-		for _, p := range inner {
-			if p.prefix.Contains(a) {
-				return public(netip.AddrFrom4([4]byte(b[p.at:p.at+4])), allowed)
-			}
+		if v4, ok := within(a); ok {
+			return Public(v4, allowed)
 		}
 		if !netip.MustParsePrefix("2000::/3").Contains(a) {
-			return &addressError{a} // not handed out to anybody
+			return &AddressError{a} // not handed out to anybody
 		}
 	}
 	return nil
 }
 
-func in(a netip.Addr, list []netip.Prefix) bool {
+// Configured judges an address that the operator has given.
+func Configured(a netip.Addr) error {
+	a = a.Unmap().WithZone("")
+	if a == netip.IPv6Loopback() {
+		return nil
+	}
+	if !a.IsValid() || In(a, barred) {
+		return &AddressError{a}
+	}
+	if v4, ok := within(a); ok {
+		return Configured(v4)
+	}
+	return nil
+}
+
+// within finds the IPv4 address that an IPv6 one leads to.
+func within(a netip.Addr) (netip.Addr, bool) {
+	if !a.Is6() {
+		return a, false
+	}
+	b := a.As16()
+	for _, p := range inner {
+		if p.prefix.Contains(a) {
+			return netip.AddrFrom4([4]byte(b[p.at : p.at+4])), true
+		}
+	}
+	return a, false
+}
+
+// In says whether one of the networks holds a.
+func In(a netip.Addr, list []netip.Prefix) bool {
 	for _, p := range list {
 		if p.Contains(a) {
 			return true
@@ -83,9 +130,9 @@ func in(a netip.Addr, list []netip.Prefix) bool {
 	return false
 }
 
-// AllowedNetworks reads a list of networks ("10.1.0.0/16") or addresses that
-// callers' URLs may lead into although they are not public.
-func AllowedNetworks(list []string) ([]netip.Prefix, error) {
+// Networks reads a list of networks ("10.1.0.0/16") or addresses that callers'
+// URLs may lead into although they are not public.
+func Networks(list []string) ([]netip.Prefix, error) {
 	var out []netip.Prefix
 	for _, s := range list {
 		if a, err := netip.ParseAddr(s); err == nil {
