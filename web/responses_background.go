@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/http"
@@ -164,7 +165,7 @@ func (x *exchange) follow(run *liveResponse, from int) {
 	out := sse.NewWriter(x.w, x.s.lim.WriteTime)
 	beat := time.NewTimer(x.s.lim.Heartbeat)
 	defer beat.Stop()
-	at := 0
+	at, events := 0, 0
 	for {
 		frames, ended, over, wake := run.since(at)
 		if over {
@@ -178,6 +179,7 @@ func (x *exchange) follow(run *liveResponse, from int) {
 			return
 		}
 		at += len(frames)
+		events += bytes.Count(frames, []byte("\n\n"))
 		if frames = responses.SkipFrames(frames, &from); len(frames) > 0 {
 			if ended {
 				x.w.ending()
@@ -202,6 +204,11 @@ func (x *exchange) follow(run *liveResponse, from int) {
 			}
 		case <-x.s.stopping:
 			panic(http.ErrAbortHandler)
+		case <-x.grant.Ended:
+			e := infer.Errorf(infer.CodeUnauthorized, "the credential of this request was revoked or has expired")
+			x.note(e)
+			_ = out.Send(responses.AppendError(nil, events, e)) // the caller may have left
+			return
 		case <-x.r.Context().Done():
 			return
 		}

@@ -147,6 +147,8 @@ func (x *exchange) await(run *liveResponse) {
 		case <-wake:
 		case <-late:
 			return
+		case <-x.grant.Ended:
+			return
 		case <-x.r.Context().Done():
 			return
 		}
