@@ -37,7 +37,7 @@ type Appliance struct {
 	env     *Env
 	dir     dataDir
 	log     *slog.Logger
-	level   *slog.LevelVar
+	logs    *logs
 	now     func() time.Time
 	started time.Time
 
@@ -73,7 +73,7 @@ type Appliance struct {
 // Open brings up every part in order; the models load in the background. If one
 // part fails, those before it are closed again.
 func Open(ctx context.Context, opt Options) (*Appliance, error) {
-	a := &Appliance{opt: opt, env: opt.Env, dir: opt.Dir, now: opt.Env.Now, started: opt.Env.Now(), level: &slog.LevelVar{}}
+	a := &Appliance{opt: opt, env: opt.Env, dir: opt.Dir, now: opt.Env.Now, started: opt.Env.Now()}
 	a.hardStop, a.stop = context.WithCancelCause(context.Background())
 	for _, part := range []func(context.Context) error{
 		a.openConfig,
@@ -154,21 +154,8 @@ func (a *Appliance) configPath() string {
 }
 
 func (a *Appliance) openLog(c *config.Config) {
-	a.level.Set(logLevel(c))
-	o := &slog.HandlerOptions{Level: a.level}
-	if c.Log.Format == "json" {
-		a.log = slog.New(slog.NewJSONHandler(a.env.Stderr, o))
-	} else {
-		a.log = slog.New(slog.NewTextHandler(a.env.Stderr, o))
-	}
-}
-
-func logLevel(c *config.Config) slog.Level {
-	var l slog.Level
-	if err := l.UnmarshalText([]byte(c.Log.Level)); err != nil {
-		panic("BUG: a validated log level is not one: " + c.Log.Level)
-	}
-	return l
+	a.logs, a.log = newLogs(a.env.Stderr, c)
+	a.onClose(a.logs.close)
 }
 
 func (a *Appliance) openStore(context.Context) error {
@@ -248,7 +235,7 @@ func (a *Appliance) Reload(ctx context.Context) error {
 	}
 	a.policy.SetLocal(specNames(specs))
 	a.models.apply(specs)
-	a.level.Set(logLevel(c))
+	a.logs.take(c)
 	a.conf.Store(c)
 	n := a.generation.Add(1)
 	a.log.Info("configuration taken", "generation", n)
@@ -267,8 +254,6 @@ func restartKeys(old, c *config.Config) []string {
 		"server.body_timeout":   o.BodyTimeout != n.BodyTimeout,
 		"server.idle_timeout":   o.IdleTimeout != n.IdleTimeout,
 		"server.write_timeout":  o.WriteTimeout != n.WriteTimeout,
-		"log.format":            old.Log.Format != c.Log.Format,
-		"telemetry":             old.Telemetry != c.Telemetry,
 	} {
 		if changed {
 			keys = append(keys, key)

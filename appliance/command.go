@@ -53,7 +53,7 @@ needs no network.`,
 			"hearth doctor                     look for trouble, with a remedy for each finding",
 		},
 		sub: []*command{
-			serveCommand(), modelCommand(), keyCommand(), ledgerCommand(), configCommand(),
+			serveCommand(), modelCommand(), keyCommand(), ledgerCommand(), configCommand(), logCommand(),
 			benchCommand(), selftestCommand(), conformCommand(), doctorCommand(), versionCommand(), workerCommand(),
 			completionCommand(), completeCommand(),
 		},

@@ -31,6 +31,7 @@ type Config struct {
 
 	Idempotency Idempotency `toml:"idempotency"`
 	Media       Media       `toml:"media"`
+	Retention   []Retention `toml:"retention"`
 
 	// Policy has [auth], [[tenant]], [[route]], [[price]] and the keys zone and
 	// price_version, which stand above all tables.

@@ -43,6 +43,10 @@ func TestSampleShowsDefaults(t *testing.T) {
 		t.Fatalf("got %d candidates, %d upstreams and %d rules with all comments removed, wanted 2, 2 and 8", len(got), len(full.Upstreams), len(full.Rules))
 	}
 	checkExampleDefaults(t, full)
+	if kept := NewRetention("support", "default"); len(full.Retention) != 1 || !reflect.DeepEqual(full.Retention[0], kept) {
+		t.Errorf("the example of retention is %+v, the defaults are %+v", full.Retention, kept)
+	}
+	full.Retention = nil
 	full.Routes, full.Upstreams, full.Rules, full.Tenants[0].KeyBudgets = nil, nil, nil, nil
 	show := func(c *Config) string { return fmt.Sprintf("%+v", *c) }
 	full.Prices[0].CacheWriteUSDPerM, plain.Prices[0].CacheWriteUSDPerM = nil, nil

@@ -5,28 +5,6 @@ import (
 	_ "time/tzdata" // time zones of budgets, on a box without its own table
 )
 
-// Log is [log].
-type Log struct {
-	// Level is "debug", "info", "warn" or "error". Default "info".
-	Level string `toml:"level"`
-	// Format is "text" or "json". Default "text".
-	Format string `toml:"format"`
-}
-
-func (l *Log) setDefaults() { *l = Log{Level: "info", Format: "text"} }
-
-// Telemetry is [telemetry].
-type Telemetry struct {
-	// Metrics serves /metrics: to this machine without a key, to others with
-	// one. Default true.
-	Metrics bool `toml:"metrics"`
-	// Tenants is how many tenants get a label of their own; the rest is summed
-	// as "other". Default 50.
-	Tenants int `toml:"tenants"`
-}
-
-func (t *Telemetry) setDefaults() { *t = Telemetry{Metrics: true, Tenants: 50} }
-
 // Drain is [drain]: how the server ends.
 type Drain struct {
 	// Timeout is how long open requests may go on after SIGTERM; what is open
@@ -50,9 +28,9 @@ func (c *Config) validate(f *Faults) {
 	for _, p := range c.Config.Validate() {
 		f.add(p.Path, "%s", p.Message)
 	}
-	f.oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
-	f.oneOf("log.format", c.Log.Format, "text", "json")
-	f.count("telemetry.tenants", c.Telemetry.Tenants, 0, 1000)
+	c.Log.validate(f)
+	c.Telemetry.validate(f)
+	c.validateRetention(f)
 	f.span("drain.timeout", c.Drain.Timeout, 0, time.Hour)
 	f.span("drain.grace", c.Drain.Grace, 0, 10*time.Minute)
 	c.Responses.validate(f)
