@@ -125,12 +125,11 @@ func cmdServe(ts *testscript.TestScript, neg bool, args []string) {
 // announced finds the base URL in what a server has printed.
 func announced(file string) string {
 	b, _ := os.ReadFile(file)
-	_, rest, ok := strings.Cut(string(b), "status page")
+	_, rest, ok := strings.Cut(string(b), "  api ")
 	if !ok || !strings.Contains(rest, "\n") {
 		return ""
 	}
-	url := strings.Fields(rest)[0]
-	return strings.TrimSuffix(url[:len("https://")+strings.IndexAny(url[len("https://"):]+"/", "/")], "/")
+	return strings.TrimSuffix(strings.Fields(rest)[0], "/v1")
 }
 
 // signal NAME [wait]: sends HUP, TERM or KILL; with wait the server must end,

@@ -48,8 +48,10 @@ type Appliance struct {
 	policy    *policy.Policy
 	telemetry *telemetry
 	web       *web.Server
+	console   *console // nil where admin.listen is "off"
 	listeners []listener
 	certs     atomic.Pointer[certs.Manager]
+	redirect  atomic.Pointer[redirect] // nil: there is none
 
 	conf       atomic.Pointer[config.Config]
 	generation atomic.Int64 // configurations taken
@@ -62,6 +64,7 @@ type Appliance struct {
 	grants    sync.Map      // *web.Grant → *admission
 	leftovers sync.Map      // id of a request at its provider → *leftover
 	detached  detachedRuns  // responses that are made in the background
+	revoked   chan struct{} // holds a word that callers have changed
 	hardStop  context.Context
 	stop      context.CancelCauseFunc // ends every open request
 
@@ -73,7 +76,8 @@ type Appliance struct {
 // Open brings up every part in order; the models load in the background. If one
 // part fails, those before it are closed again.
 func Open(ctx context.Context, opt Options) (*Appliance, error) {
-	a := &Appliance{opt: opt, env: opt.Env, dir: opt.Dir, now: opt.Env.Now, started: opt.Env.Now()}
+	a := &Appliance{opt: opt, env: opt.Env, dir: opt.Dir, now: opt.Env.Now, started: opt.Env.Now(),
+		revoked: make(chan struct{}, 1)}
 	a.hardStop, a.stop = context.WithCancelCause(context.Background())
 	for _, part := range []func(context.Context) error{
 		a.openConfig,
@@ -82,11 +86,13 @@ func Open(ctx context.Context, opt Options) (*Appliance, error) {
 		a.openCertificates,
 		a.openModels,
 		a.openPolicy,
+		a.openRevocation,
 		a.openResponses,
 		a.openUpstreams,
 		a.openUpkeep,
 		a.openFirstRun,
 		a.openWeb,
+		a.openConsole,
 		a.openAdmin,
 	} {
 		if err := part(ctx); err != nil {
@@ -224,9 +230,11 @@ func (a *Appliance) Reload(ctx context.Context) error {
 		a.log.Warn("a changed key takes effect at the next start only", "key", k)
 	}
 	specs := a.specs(c)
-	if err := a.reloadCertificates(ctx, old, c); err != nil {
+	newTLS, err := a.prepareTLS(ctx, c)
+	if err != nil {
 		return err
 	}
+	defer newTLS.drop()
 	if err := a.upstreams.apply(beside(a.configPath(), c.Upstreams)); err != nil {
 		return err
 	}
@@ -236,7 +244,9 @@ func (a *Appliance) Reload(ctx context.Context) error {
 	a.policy.SetLocal(specNames(specs))
 	a.models.apply(specs)
 	a.logs.take(c)
+	newTLS.take()
 	a.conf.Store(c)
+	a.callersChanged()
 	n := a.generation.Add(1)
 	a.log.Info("configuration taken", "generation", n)
 	a.sayDoubts(c, specs)
@@ -249,6 +259,7 @@ func restartKeys(old, c *config.Config) []string {
 	o, n := old.Server, c.Server
 	for key, changed := range map[string]bool{
 		"server.listen":         o.Listen != n.Listen,
+		"admin.listen":          old.Admin.Listen != c.Admin.Listen,
 		"server.max_body":       o.MaxBody != n.MaxBody,
 		"server.header_timeout": o.HeaderTimeout != n.HeaderTimeout,
 		"server.body_timeout":   o.BodyTimeout != n.BodyTimeout,

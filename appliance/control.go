@@ -179,6 +179,9 @@ func makeSetupLink(ctx context.Context, c *control, _ none) (setupLink, error) {
 	if c.server == nil {
 		return setupLink{}, errNoServer
 	}
+	if c.server.console == nil {
+		return setupLink{}, infer.Errorf(infer.CodeConflict, "there is no status page: admin.listen is off")
+	}
 	keys, err := c.store.Keys(ctx)
 	if err != nil {
 		return setupLink{}, err
@@ -186,7 +189,7 @@ func makeSetupLink(ctx context.Context, c *control, _ none) (setupLink, error) {
 	for _, k := range keys {
 		if _, err := c.server.liveKey(ctx, k.ID); err == nil {
 			token, err := c.server.newSetupToken(ctx, k)
-			return setupLink{c.server.baseURL() + setupFragment + token, c.server.now().Add(setupLifetime)}, err
+			return setupLink{c.server.adminURL() + setupFragment + token, c.server.now().Add(setupLifetime)}, err
 		}
 	}
 	return setupLink{}, infer.Errorf(infer.CodeConflict, "there is no live api key that the page could act for: make one first")

@@ -21,6 +21,7 @@ const (
 // firstRun is what a first start makes, as it stands in DIR/first-run.json.
 type firstRun struct {
 	BaseURL    string `json:"base_url"`
+	AdminURL   string `json:"admin_url"`
 	CAFile     string `json:"ca_file"`
 	APIKey     string `json:"api_key"`
 	SetupURL   string `json:"setup_url"`
@@ -71,10 +72,19 @@ func (a *Appliance) openFirstRun(ctx context.Context) error {
 func (a *Appliance) Announce(ctx context.Context, w io.Writer) error {
 	base := a.baseURL()
 	if a.first == nil {
-		_, err := fmt.Fprintf(w, "Hearth %s\n\n  status page  %s/  (`hearth key setup` makes a link that signs in)\n  data         %s\n\n", Version, base, a.dir)
+		page := a.adminURL()
+		if page == "" {
+			page = "off (admin.listen)"
+		}
+		_, err := fmt.Fprintf(w, "Hearth %s\n\n  api          %s/v1\n  status page  %s  (`hearth key setup` makes a link that signs in)\n  data         %s\n\n", Version, base, page, a.dir)
 		return err
 	}
-	a.first.BaseURL, a.first.SetupURL = base, base+setupFragment+a.first.SetupToken
+	a.first.BaseURL, a.first.AdminURL = base, a.adminURL()
+	link := "off (admin.listen)"
+	if a.first.AdminURL != "" {
+		a.first.SetupURL = a.first.AdminURL + setupFragment + a.first.SetupToken
+		link = a.first.SetupURL
+	}
 	b, err := json.MarshalIndent(a.first, "", "  ")
 	if err != nil {
 		return err
@@ -87,6 +97,7 @@ func (a *Appliance) Announce(ctx context.Context, w io.Writer) error {
 	}
 	_, err = fmt.Fprintf(w, `Hearth %s, first start
 
+  api          %s/v1
   status page  %s
                (this link works once, for %d minutes)
   api key      %s
@@ -100,7 +111,7 @@ Try it:
     -H 'Content-Type: application/json' \
     -d '{"model": "%s", "stream": true, "messages": [{"role": "user", "content": "What is Hearth?"}]}'
 
-`, Version, a.first.SetupURL, int(setupLifetime.Minutes()), a.first.APIKey, a.dir, shellQuote(a.dir.rootPEM()), base, a.first.APIKey, a.config().Models[0].Name)
+`, Version, base, link, int(setupLifetime.Minutes()), a.first.APIKey, a.dir, shellQuote(a.dir.rootPEM()), base, a.first.APIKey, a.config().Models[0].Name)
 	return err
 }
 

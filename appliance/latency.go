@@ -4,8 +4,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"hearth/web"
 )
 
 const (
@@ -34,7 +32,7 @@ func (r *latencyRing) add(at time.Time, took time.Duration) {
 }
 
 // summary gives the quantiles of the samples that are younger than the window.
-func (r *latencyRing) summary(name string, now time.Time) web.Latency {
+func (r *latencyRing) summary(name string, now time.Time) latencySummary {
 	r.mu.Lock()
 	var young []time.Duration
 	for i, at := range r.at {
@@ -43,7 +41,7 @@ func (r *latencyRing) summary(name string, now time.Time) web.Latency {
 		}
 	}
 	r.mu.Unlock()
-	out := web.Latency{Name: name, Count: len(young)}
+	out := latencySummary{Name: name, Count: len(young)}
 	if len(young) > 0 {
 		slices.Sort(young)
 		out.P50, out.P95, out.P99 = quantile(young, 50), quantile(young, 95), quantile(young, 99)
@@ -55,4 +53,11 @@ func (r *latencyRing) summary(name string, now time.Time) web.Latency {
 // exceed (nearest rank). sorted is not empty.
 func quantile(sorted []time.Duration, percent int) time.Duration {
 	return sorted[(len(sorted)*percent+99)/100-1]
+}
+
+// latencySummary is a distribution over the last five minutes.
+type latencySummary struct {
+	Name          string // "ttft", "tpot", "e2e"
+	Count         int
+	P50, P95, P99 time.Duration
 }

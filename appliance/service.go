@@ -17,6 +17,8 @@ var _ web.Service = (*Appliance)(nil)
 // admission is what a grant stands for on our side.
 type admission struct {
 	*policy.Admission
+	ended context.Context // once its caller may ask no more
+	end   context.CancelCauseFunc
 }
 
 // Admit lets a caller in before the body of its request is read: is the server
@@ -30,6 +32,11 @@ func (a *Appliance) Admit(ctx context.Context, c web.Caller) (*web.Grant, error)
 	if err != nil {
 		return g, err
 	}
+	return a.admitAs(g, c, id)
+}
+
+// admitAs takes a limit's place for a caller who is known.
+func (a *Appliance) admitAs(g *web.Grant, c web.Caller, id *policy.Identity) (*web.Grant, error) {
 	g.Tenant, g.KeyID, g.Idempotency = id.Tenant, id.KeyID, c.Idempotency
 	if c.Timeout > 0 {
 		g.Deadline = g.Started.Add(c.Timeout)
@@ -48,11 +55,15 @@ func (a *Appliance) Admit(ctx context.Context, c web.Caller) (*web.Grant, error)
 		a.telemetry.denied(infer.AsError(err).Code)
 		return g, err
 	}
-	a.grants.Store(g, &admission{adm})
+	own := &admission{Admission: adm}
+	own.ended, own.end = context.WithCancelCause(context.Background())
+	a.grants.Store(g, own)
+	g.Ended = own.ended.Done()
 	var once sync.Once
 	g.Release = func() {
 		once.Do(func() {
 			a.grants.Delete(g)
+			own.end(nil)
 			adm.Release()
 			a.leave()
 		})
@@ -60,10 +71,10 @@ func (a *Appliance) Admit(ctx context.Context, c web.Caller) (*web.Grant, error)
 	return g, nil
 }
 
-// identify finds the caller behind a key or a browser session.
+// identify finds the caller behind a credential.
 func (a *Appliance) identify(ctx context.Context, c web.Caller) (*policy.Identity, error) {
-	if c.Credential == "" && c.Session != "" {
-		return a.sessionIdentity(ctx, c.Session)
+	if c.Principal != nil {
+		return a.consoleIdentity(ctx, c.Principal)
 	}
 	id, err := a.policy.Authenticate(c.Credential, c.RemoteAddr)
 	if err != nil {
@@ -230,30 +241,4 @@ func (a *Appliance) Ready() (bool, string) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	return a.models.ready(ctx)
-}
-
-// Status is the snapshot behind the status page.
-func (a *Appliance) Status(ctx context.Context) web.Status {
-	ready, reason := a.Ready()
-	stats := a.store.Stats()
-	s := web.Status{
-		Version: Version, Started: a.started, Ready: ready, Reason: reason,
-		Latency: a.telemetry.latencies(a.now()), Open: int(a.open.Load()),
-		OpenHolds: stats.OpenHolds, HeldNano: stats.HeldNano, Ledger: stats.Seq,
-		Upstreams: upstreamStates(a.config(), a.policy.Health()), Recent: a.recent(ctx),
-	}
-	for _, m := range a.models.states(ctx) {
-		s.Models = append(s.Models, web.ModelStatus{Model: m.info, Ready: m.health.Ready, Reason: m.health.Reason, Stats: m.health.Stats})
-	}
-	budgets, err := a.policy.Budgets()
-	if err != nil {
-		a.log.Warn("cannot read the budgets for the status page", "error", err)
-	}
-	for _, b := range budgets {
-		s.Spend = append(s.Spend, web.Spend{
-			Tenant: b.Tenant, Budget: b.Budget, Window: string(b.Period),
-			CapNano: b.CapNano, SpentNano: b.SpentNano, HeldNano: b.HeldNano, Resets: b.Window.End,
-		})
-	}
-	return s
 }

@@ -11,9 +11,8 @@ import (
 	"time"
 
 	"hearth/engine/infer"
-	"hearth/policy"
 	"hearth/store"
-	"hearth/web"
+	"hearth/web/admin"
 )
 
 const (
@@ -61,7 +60,7 @@ func hashOf(secret string) string {
 }
 
 // Setup exchanges the set-up token for an operator session, once.
-func (a *Appliance) Setup(ctx context.Context, token string) (*web.Session, error) {
+func (a *Appliance) Setup(ctx context.Context, token, peer string) (*admin.Session, error) {
 	a.setup.Lock() // so that a token cannot be used twice at the same time
 	defer a.setup.Unlock()
 	blobs := a.store.Blobs(setupBucket)
@@ -79,30 +78,27 @@ func (a *Appliance) Setup(ctx context.Context, token string) (*web.Session, erro
 		return nil, err
 	}
 	a.log.Info("the set-up link was used", "key_id", rec.KeyID)
-	return a.newSession(ctx, web.Session{Tenant: rec.Tenant, KeyID: "", Operator: true}, rec.KeyID)
+	return a.newSession(ctx)
 }
 
 // sessionRecord is the stored form of a session. The key under which it is kept
 // is the hash of its secret.
 type sessionRecord struct {
-	Tenant   string    `json:"tenant"`
-	KeyID    string    `json:"key_id,omitempty"` // shown and checked for revocation
-	ChargeTo string    `json:"charge_to"`        // key that its requests are charged to
-	Operator bool      `json:"operator,omitempty"`
-	Expires  time.Time `json:"expires"`
+	Expires time.Time `json:"expires"`
 }
 
-func (a *Appliance) newSession(ctx context.Context, s web.Session, chargeTo string) (*web.Session, error) {
-	s.Secret, s.Expires = newSecret(), a.now().Add(sessionLifetime)
-	b, err := json.Marshal(sessionRecord{Tenant: s.Tenant, KeyID: s.KeyID, ChargeTo: chargeTo, Operator: s.Operator, Expires: s.Expires})
+func (a *Appliance) newSession(ctx context.Context) (*admin.Session, error) {
+	s := &admin.Session{Caller: setUpCaller(""), Secret: newSecret(), Expires: a.now().Add(sessionLifetime)}
+	b, err := json.Marshal(sessionRecord{Expires: s.Expires})
 	if err != nil {
 		return nil, err
 	}
 	a.sweepSessions(ctx)
-	if err := a.store.Blobs(sessionsBucket).Put(ctx, hashOf(s.Secret), b); err != nil {
-		return nil, err
-	}
-	return &s, nil
+	return s, a.store.Blobs(sessionsBucket).Put(ctx, hashOf(s.Secret), b)
+}
+
+func setUpCaller(peer string) admin.Caller {
+	return admin.Caller{User: "set-up", Role: admin.Owner, Method: "set-up", Peer: peer}
 }
 
 // sweepSessions drops what has expired, and everything beyond the bound.
@@ -120,44 +116,33 @@ func (a *Appliance) sweepSessions(ctx context.Context) {
 	}
 }
 
-// SignIn opens a session with the rights of an API key.
-func (a *Appliance) SignIn(ctx context.Context, c web.Caller) (*web.Session, error) {
-	id, err := a.policy.Authenticate(c.Credential, c.RemoteAddr)
-	if err != nil {
-		return nil, err
-	}
-	return a.newSession(ctx, web.Session{Tenant: id.Tenant, KeyID: id.KeyID}, id.KeyID)
-}
-
 // Session finds the session of a cookie.
-func (a *Appliance) Session(ctx context.Context, secret string) (*web.Session, error) {
-	s, _, err := a.findSession(ctx, secret)
-	return s, err
-}
-
-func (a *Appliance) findSession(ctx context.Context, secret string) (*web.Session, *sessionRecord, error) {
+func (a *Appliance) Session(ctx context.Context, secret, peer string) (*admin.Session, error) {
 	if secret == "" || len(secret) > 128 {
-		return nil, nil, errNoSession
+		return nil, errNoSession
 	}
 	b, err := a.store.Blobs(sessionsBucket).Get(ctx, hashOf(secret))
 	if err != nil {
-		return nil, nil, errNoSession
+		return nil, errNoSession
 	}
 	var rec sessionRecord
 	if json.Unmarshal(b.Value, &rec) != nil || a.now().After(rec.Expires) {
-		return nil, nil, errNoSession
+		return nil, errNoSession
 	}
-	if rec.KeyID != "" {
-		if _, err := a.liveKey(ctx, rec.KeyID); err != nil {
-			return nil, nil, err
-		}
-	}
-	return &web.Session{Tenant: rec.Tenant, KeyID: rec.KeyID, Operator: rec.Operator, Expires: rec.Expires}, &rec, nil
+	return &admin.Session{Caller: setUpCaller(peer), Expires: rec.Expires}, nil
 }
+
+// Bearer finds whose API token it is.
+func (a *Appliance) Bearer(context.Context, string, string) (*admin.Caller, error) {
+	return nil, errNoSession
+}
+
+// HasOwner says whether there is an account of an owner.
+func (a *Appliance) HasOwner(context.Context) bool { return false }
 
 // SignOut ends a session.
 func (a *Appliance) SignOut(ctx context.Context, secret string) error {
-	if _, _, err := a.findSession(ctx, secret); err != nil {
+	if _, err := a.Session(ctx, secret, ""); err != nil {
 		return nil
 	}
 	return a.store.Blobs(sessionsBucket).Delete(ctx, hashOf(secret))
@@ -175,17 +160,4 @@ func (a *Appliance) liveKey(ctx context.Context, id string) (store.Key, error) {
 		}
 	}
 	return store.Key{}, errNoSession
-}
-
-// sessionIdentity is who a browser's requests are charged to.
-func (a *Appliance) sessionIdentity(ctx context.Context, secret string) (*policy.Identity, error) {
-	_, rec, err := a.findSession(ctx, secret)
-	if err != nil {
-		return nil, err
-	}
-	k, err := a.liveKey(ctx, rec.ChargeTo)
-	if err != nil {
-		return nil, err
-	}
-	return &policy.Identity{KeyID: k.ID, Name: k.Name, Tenant: k.Tenant}, nil
 }

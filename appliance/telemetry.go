@@ -189,8 +189,8 @@ func (t *telemetry) exchange(x web.Exchange) {
 }
 
 // latencies are the distributions of the last five minutes.
-func (t *telemetry) latencies(now time.Time) []web.Latency {
-	return []web.Latency{
+func (t *telemetry) latencies(now time.Time) []latencySummary {
+	return []latencySummary{
 		t.ttftRing.summary("ttft", now), t.tpotRing.summary("tpot", now), t.ring.summary("e2e", now),
 	}
 }

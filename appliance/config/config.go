@@ -21,6 +21,7 @@ const maxFileBytes = 4 << 20
 // operators, and a test keeps the two in step.
 type Config struct {
 	Server    Server    `toml:"server"`
+	Admin     Admin     `toml:"admin"`
 	TLS       TLS       `toml:"tls"`
 	Library   Library   `toml:"library"`
 	Models    []Model   `toml:"model"`
@@ -28,6 +29,7 @@ type Config struct {
 	Telemetry Telemetry `toml:"telemetry"`
 	Drain     Drain     `toml:"drain"`
 	Responses Responses `toml:"responses"`
+	Backup    Backup    `toml:"backup"`
 
 	Idempotency Idempotency `toml:"idempotency"`
 	Media       Media       `toml:"media"`
@@ -43,12 +45,14 @@ type Config struct {
 func Default() *Config {
 	c := &Config{}
 	c.Server.setDefaults()
+	c.Admin.setDefaults()
 	c.TLS.setDefaults()
 	c.Library.setDefaults()
 	c.Log.setDefaults()
 	c.Telemetry.setDefaults()
 	c.Drain.setDefaults()
 	c.Responses.setDefaults()
+	c.Backup.setDefaults()
 	c.Idempotency.setDefaults()
 	c.Media.setDefaults()
 	c.fillEmpty()

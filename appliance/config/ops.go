@@ -20,9 +20,14 @@ func (d *Drain) setDefaults() { *d = Drain{Timeout: Duration(30 * time.Second)} 
 // validate checks every table and what they say of each other.
 func (c *Config) validate(f *Faults) {
 	c.Server.validate(f)
+	c.Admin.validate(f)
+	c.Admin.ClientCertificate.validate(f, "admin.client_certificate", c.Tenants)
 	c.TLS.validate(f)
 	if _, err := c.Plain(c.Server.Listen); err != nil {
 		f.add("tls.mode", "%v", err)
+	}
+	if c.TLS.Mode == TLSOff && c.Admin.Listen != "" && c.Admin.Listen != AdminOff && !LocalOnly(c.Admin.Listen) {
+		f.add("admin.listen", "cannot be open to others with tls.mode \"off\": wanted localhost, 127.0.0.1 or ::1")
 	}
 	c.validateModels(f)
 	for _, p := range c.Config.Validate() {
@@ -34,6 +39,7 @@ func (c *Config) validate(f *Faults) {
 	f.span("drain.timeout", c.Drain.Timeout, 0, time.Hour)
 	f.span("drain.grace", c.Drain.Grace, 0, 10*time.Minute)
 	c.Responses.validate(f)
+	c.Backup.validate(f)
 	c.Idempotency.validate(f)
 	c.Media.validate(f)
 }
