@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -57,7 +58,11 @@ type Options struct {
 	Random          func([]byte)  // fills with random bytes; nil: crypto/rand
 	OpenDevice      DeviceFactory // nil: the devices of this build
 
-	release func(data []byte) // gives mapped pages back
+	// Progress, if not nil, is told how much of Open is done, 0 to 1.
+	Progress func(share float64)
+
+	release func(data []byte)       // gives mapped pages back
+	loaded  func(done, total int64) // bytes of weights on the device
 
 	// BeforeStep is a test hook, see core.Config.
 	BeforeStep func(step uint64, running []*sched.Sequence, preempt func(*sched.Sequence))
@@ -143,15 +148,9 @@ func (e *Engine) open(ctx context.Context) (err error) {
 	if e.tok, err = openTokenizer(e.file); err != nil {
 		return fmt.Errorf("tokenizer: %w", err)
 	}
-	contextLength := e.opts.Context
-	prog, cfg, err := model.Build(e.file, model.Options{ContextLength: contextLength})
+	prog, cfg, err := buildModel(e.file, e.opts.Context)
 	if err != nil {
 		return err
-	}
-	if contextLength == 0 && cfg.ContextLength > MaxDefaultContext {
-		if prog, cfg, err = model.Build(e.file, model.Options{ContextLength: MaxDefaultContext}); err != nil {
-			return err
-		}
 	}
 	e.prog, e.cfg = prog, cfg
 	if e.tok.Size() > cfg.Vocab {
@@ -178,7 +177,7 @@ func (e *Engine) start() error {
 	if err != nil {
 		return err
 	}
-	e.opts.release = e.file.Release
+	e.opts.release, e.opts.loaded = e.file.Release, e.share(digestShare, 1)
 	dev, err := e.opts.OpenDevice(e.opts)
 	if err != nil {
 		return err
@@ -209,7 +208,7 @@ func (e *Engine) describe(ctx context.Context) error {
 	digest := e.opts.Digest
 	if digest == "" {
 		var err error
-		if digest, err = e.file.Digest(ctx, nil); err != nil {
+		if digest, err = e.file.Digest(ctx, e.share(0, digestShare)); err != nil {
 			return err
 		}
 	}
@@ -240,8 +239,25 @@ func (e *Engine) describe(ctx context.Context) error {
 		TemplateArgs:  readArgs(e.tmpl.Source()),
 		Created:       e.opts.Now().Unix(),
 	}
-	e.info.Fingerprint = e.fingerprint()
+	e.info.Terms = e.terms()
+	e.info.Fingerprint = fingerprint(e.info.Terms)
 	return nil
+}
+
+// digestShare is about how much of the time to open a model goes into its
+// digest, where nobody has it.
+const digestShare = 0.4
+
+// share tells Options.Progress of a part of the work, from one share to another.
+func (e *Engine) share(from, to float64) func(done, total int64) {
+	if e.opts.Progress == nil {
+		return nil
+	}
+	return func(done, total int64) {
+		if total > 0 {
+			e.opts.Progress(from + (to-from)*float64(done)/float64(total))
+		}
+	}
 }
 
 // readArgs lists the variables about reasoning that a template mentions.
@@ -255,16 +271,37 @@ func readArgs(source string) []string {
 	return out
 }
 
-// fingerprint is a short digest of everything in this engine that can change an
-// answer: build, artifacts, precision, cache and batching policy, hardware.
-func (e *Engine) fingerprint() string {
+// terms is everything in this engine that can change an answer: build,
+// artifacts, precision, cache and batching policy, hardware.
+func (e *Engine) terms() []infer.Term {
+	activations := e.opts.Activations
+	if activations == "" {
+		activations = "q8"
+	}
+	return []infer.Term{
+		{Name: "build", Value: e.opts.Build},
+		{Name: "model", Value: e.info.Digest},
+		{Name: "tokenizer", Value: e.info.TokenizerHash},
+		{Name: "template", Value: e.info.TemplateHash},
+		{Name: "quantization", Value: e.cfg.Quantization},
+		{Name: "activations", Value: activations},
+		{Name: "context", Value: strconv.Itoa(e.cfg.ContextLength)},
+		{Name: "kv_block", Value: strconv.Itoa(e.opts.BlockSize)},
+		{Name: "max_sequences", Value: strconv.Itoa(e.opts.MaxSequences)},
+		{Name: "step_tokens", Value: strconv.Itoa(e.opts.MaxStepTokens)},
+		{Name: "prefill_chunk", Value: strconv.Itoa(e.opts.MaxChunk)},
+		{Name: "prefix_cache", Value: strconv.FormatBool(!e.opts.NoPrefixCache)},
+		{Name: "device", Value: e.opts.Device},
+		{Name: "platform", Value: runtime.GOOS + "/" + runtime.GOARCH},
+	}
+}
+
+// fingerprint is a short digest of terms.
+func fingerprint(terms []infer.Term) string {
 	h := sha256.New()
-	fmt.Fprintf(h, "build %s\nmodel %s\ntokenizer %s\ntemplate %s\nquant %s\nactivations %q\ncontext %d\n",
-		e.opts.Build, e.info.Digest, e.info.TokenizerHash, e.info.TemplateHash,
-		e.cfg.Quantization, e.opts.Activations, e.cfg.ContextLength)
-	fmt.Fprintf(h, "block %d\nsequences %d\nstep %d\nchunk %d\nprefix %v\ndevice %s\narch %s/%s\n",
-		e.opts.BlockSize, e.opts.MaxSequences, e.opts.MaxStepTokens, e.opts.MaxChunk,
-		!e.opts.NoPrefixCache, e.opts.Device, runtime.GOOS, runtime.GOARCH)
+	for _, t := range terms {
+		fmt.Fprintf(h, "%s %q\n", t.Name, t.Value)
+	}
 	return "fp_" + hex.EncodeToString(h.Sum(nil)[:8])
 }
 

@@ -21,7 +21,7 @@ func openDevice(o Options) (kernels.Device, error) {
 	case "ref":
 		return ref.New(), nil
 	case "cpu":
-		return cpu.New(cpu.Options{Threads: o.Threads, Activations: o.Activations, Path: o.KernelPath, Release: o.release})
+		return cpu.New(cpu.Options{Threads: o.Threads, Activations: o.Activations, Path: o.KernelPath, Release: o.release, Progress: o.loaded})
 	}
 	return nil, fmt.Errorf("cannot open device %q: this build has cpu and ref", o.Device)
 }

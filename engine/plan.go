@@ -1,11 +1,7 @@
 package engine
 
 import (
-	"bufio"
 	"fmt"
-	"os"
-	"strconv"
-	"strings"
 
 	"hearth/engine/model"
 	"hearth/engine/tokenizer"
@@ -40,7 +36,7 @@ func planKV(o Options, p *kernels.Program, cfg *model.Config) (kernels.KVConfig,
 	blocks := int64(one) * int64(o.MaxSequences)
 	limit, asked := o.KVBytes, o.KVBytes > 0
 	if !asked {
-		limit = availableMemory() / kvShare
+		limit = AvailableMemory() / kvShare
 	}
 	if limit > 0 {
 		blocks = min(blocks, limit/blockBytes)
@@ -55,24 +51,4 @@ func planKV(o Options, p *kernels.Program, cfg *model.Config) (kernels.KVConfig,
 	}
 	kv.Blocks = int(blocks)
 	return kv, nil
-}
-
-// availableMemory is the memory that can be had without swapping, in bytes, or
-// 0 where the system does not tell.
-func availableMemory() int64 {
-	f, err := os.Open("/proc/meminfo")
-	if err != nil {
-		return 0
-	}
-	defer f.Close()
-	for s := bufio.NewScanner(f); s.Scan(); {
-		if rest, ok := strings.CutPrefix(s.Text(), "MemAvailable:"); ok {
-			kb, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
-			if err != nil {
-				return 0
-			}
-			return kb << 10
-		}
-	}
-	return 0
 }

@@ -20,6 +20,8 @@ type ServeOptions struct {
 	// Note is for the operator, for instance what the sandbox could not do. It
 	// is asked for when the backend is open.
 	Note func() string
+	// Progress, if not nil, says how much of opening the backend is done, 0 to 1.
+	Progress func() float64
 }
 
 // Serve answers calls on conn with backend until the connection ends, which it
@@ -172,6 +174,9 @@ func (s *server) sendBeat(seq uint64) {
 	backend, reason, open := s.backend, s.reason, len(s.streams)
 	s.mu.Unlock()
 	b := beat{Seq: seq, Open: open, Health: infer.Health{Reason: cut(reason)}}
+	if backend == nil && s.opts.Progress != nil {
+		b.Health.Progress = s.opts.Progress()
+	}
 	if backend != nil {
 		ctx, cancel := context.WithTimeout(s.ctx, s.beat)
 		b.Health = backend.Health(ctx)

@@ -28,6 +28,9 @@ type Options struct {
 	// Release, if not nil, is called in Load with the Data of each tensor that
 	// will not be read again, so that a mapping can drop its pages.
 	Release func(data []byte)
+	// Progress, if not nil, is called in Load with the bytes of weights that are
+	// repacked and of all.
+	Progress func(done, total int64)
 }
 
 // Device implements kernels.Device.

@@ -72,6 +72,9 @@ func (d *Device) loadWeights() error {
 			w.panels = d.arena[at[i]:][:panels(w.t.Rows)*w.stride]
 			d.fill(w)
 		}
+		if d.o.Progress != nil && w.stride > 0 {
+			d.o.Progress(int64(at[i]+len(w.panels)), int64(total))
+		}
 		if d.o.Release != nil && !use[i].embed && (w.panels != nil || !use[i].linear) {
 			d.o.Release(w.t.Data)
 		}

@@ -1,0 +1,71 @@
+package cpu
+
+import (
+	"errors"
+	"fmt"
+
+	"hearth/kernels"
+)
+
+// Needs are what a device would take for a program. Sizes are bytes.
+type Needs struct {
+	WeightBytes  int64 // repacked
+	MappedBytes  int64 // tensors that stay where the caller has them
+	ScratchBytes int64 // an upper bound for steps of the given number of rows
+}
+
+// Need says what Load of p and steps of at most rows rows would take, without
+// the cache.
+func Need(p *kernels.Program, rows int, o Options) (Needs, error) {
+	d, err := New(o)
+	if err != nil {
+		return Needs{}, err
+	}
+	if err := p.Validate(); err != nil {
+		return Needs{}, fmt.Errorf("cpu: %w", err)
+	}
+	if rows < 1 {
+		return Needs{}, errors.New("cpu: a step has at least one row")
+	}
+	d.p = p
+	var n Needs
+	cols, expanded := 0, 0
+	for i, u := range d.tensorUses() {
+		t := &p.Tensors[i]
+		cols = max(cols, t.Cols)
+		if u.linear {
+			n.WeightBytes += int64((panels(t.Rows)*panelBytes(t) + 63) &^ 63)
+			if !isFloat(t.Type) {
+				s := spec(t.Type)
+				expanded = max(expanded, t.Cols/s.values*s.expandedBytes())
+			}
+		}
+		if u.embed {
+			n.MappedBytes += int64(len(t.Data))
+		}
+	}
+	for i, w := range p.Regs {
+		if i != int(p.Logits) || p.Vocab%panelRows != 0 { // else the caller's own
+			n.ScratchBytes += 4 * int64(rows) * int64((w+panelRows-1)&^(panelRows-1))
+		}
+	}
+	n.ScratchBytes += d.threadScratch(rows, cols, expanded)
+	return n, nil
+}
+
+// threadScratch bounds the quantized inputs, shared and of each thread, and the
+// threads' own buffers.
+func (d *Device) threadScratch(rows, cols, expanded int) int64 {
+	act := int64(rows) * int64(cols) * 2 // 8 bit values with their scales and sums, in two layouts
+	own := 2*int64(expanded) + int64(replicated)*int64(cols)*(2+4)
+	if d.floats {
+		own += 4 * int64(floatPanels*panelRows) * int64(cols)
+	}
+	dim := 0
+	for _, l := range d.p.KV {
+		dim = max(dim, l.HeadDim)
+	}
+	own += 4 * int64(attnCols) * int64(2*dim+keyTile+8)
+	rope := int64(rows) * int64(dim) * 8
+	return act + rope + int64(d.threads)*own
+}
