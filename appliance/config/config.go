@@ -35,6 +35,9 @@ type Config struct {
 	Media       Media       `toml:"media"`
 	Retention   []Retention `toml:"retention"`
 
+	// Identities are callers that are known by something else than a key.
+	Identities []Identity `toml:"identity"`
+
 	// Policy has [auth], [[tenant]], [[route]], [[price]] and the keys zone and
 	// price_version, which stand above all tables.
 	policy.Config

@@ -47,6 +47,13 @@ func TestSampleShowsDefaults(t *testing.T) {
 		t.Errorf("the example of retention is %+v, the defaults are %+v", full.Retention, kept)
 	}
 	full.Retention = nil
+	who := NewIdentity("staff", IdentityJWT)
+	who.Issuer, who.Audiences, who.Tenant = "https://login.example.com", []string{"hearth"}, "default"
+	who.Grants = []IdentityGrant{{Match: []string{"groups=ml-*"}}}
+	if got, want := fmt.Sprintf("%+v", full.Identities), fmt.Sprintf("%+v", []Identity{who}); got != want {
+		t.Errorf("the example of an identity is %s, the defaults are %s", got, want)
+	}
+	full.Identities = nil
 	full.Routes, full.Upstreams, full.Rules, full.Tenants[0].KeyBudgets = nil, nil, nil, nil
 	show := func(c *Config) string { return fmt.Sprintf("%+v", *c) }
 	full.Prices[0].CacheWriteUSDPerM, plain.Prices[0].CacheWriteUSDPerM = nil, nil

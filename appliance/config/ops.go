@@ -42,4 +42,5 @@ func (c *Config) validate(f *Faults) {
 	c.Backup.validate(f)
 	c.Idempotency.validate(f)
 	c.Media.validate(f)
+	c.validateIdentities(f)
 }
