@@ -43,7 +43,7 @@ func (x *exchange) form() error {
 			return err
 		}
 		data := x.frame("Done", "")
-		data["result"], data["back"], data["was"] = result, back, firsts(values)
+		data["result"], data["back"] = result, back
 		return x.render(http.StatusOK, file, data)
 	}
 	return x.redirect(withDone(back, op.Name))
@@ -77,7 +77,8 @@ func (x *exchange) formAgain(op *Operation, back string, values url.Values, err 
 			delete(was, name)
 		}
 	}
-	return x.page(statusOf(f.Code), p, pageData{"fault": f, "was": was, "failed": op.Name})
+	x.was = was
+	return x.page(statusOf(f.Code), p, pageData{"fault": f, "failed": op.Name})
 }
 
 // withDone notes in a local path what has been done.

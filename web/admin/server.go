@@ -136,9 +136,9 @@ type exchange struct {
 	r       *http.Request
 	route   Route
 	id      string
-	session *Session // nil without a cookie that is good
-	caller  *Caller  // nil on open routes without a credential
-	status  int
+	session *Session          // nil without a cookie that is good
+	caller  *Caller           // nil on open routes without a credential
+	was     map[string]string // fields of a form that failed
 }
 
 // pagePolicy lets a page load from us alone: no inline script or style, no

@@ -111,6 +111,25 @@ func (v view) Live() string {
 	return "/live?page=" + url.QueryEscape(v.x.r.URL.RequestURI())
 }
 
+// Was is what had been typed into a field of a form that failed.
+func (v view) Was(name string) string { return v.x.was[name] }
+
+// Query is a field of the page's address.
+func (v view) Query(name string) string { return v.x.r.URL.Query().Get(name) }
+
+// With is the address of the page with one field of its query set; empty: without
+// it.
+func (v view) With(name, value string) string {
+	u := *v.x.r.URL
+	q := u.Query()
+	q.Del("done")
+	if q.Set(name, value); value == "" {
+		q.Del(name)
+	}
+	u.RawQuery = q.Encode()
+	return u.RequestURI()
+}
+
 // asset serves an embedded file.
 func (x *exchange) asset() error {
 	name, ok := strings.CutPrefix(x.r.URL.Path, x.s.pages.folder)
