@@ -53,7 +53,7 @@ needs no network.`,
 			"hearth doctor                     look for trouble, with a remedy for each finding",
 		},
 		sub: []*command{
-			serveCommand(), modelCommand(), keyCommand(), ledgerCommand(), configCommand(), logCommand(),
+			serveCommand(), modelCommand(), keyCommand(), certCommand(), ledgerCommand(), configCommand(), logCommand(),
 			benchCommand(), selftestCommand(), conformCommand(), doctorCommand(), versionCommand(), workerCommand(),
 			completionCommand(), completeCommand(),
 		},

@@ -39,6 +39,12 @@ func (a *Appliance) openWeb(context.Context) error {
 	for _, l := range open {
 		a.listeners = append(a.listeners, listener{l, make(chan struct{})})
 	}
+	if err := a.beginCertificates(); err != nil {
+		for _, l := range open {
+			l.Close()
+		}
+		return err
+	}
 	tc := a.tlsConfig()
 	if plain, _ := c.Plain(c.Server.Listen); plain {
 		tc = nil

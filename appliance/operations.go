@@ -9,5 +9,6 @@ func operations() []anyOperation {
 		opReload,
 		opModels,
 		opLogState, opLogLevel, opLogTail,
+		opCertShow, opCertRenew, opCertEvents, opCertRoot, opCertDownload, opCertRotate, opCertRetire,
 	}
 }

@@ -5,12 +5,16 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
-	"reflect"
+	"path/filepath"
+	"runtime/debug"
 	"slices"
-	"strconv"
+	"strings"
+	"time"
 
 	"hearth/appliance/certs"
 	"hearth/appliance/config"
@@ -63,57 +67,202 @@ func (k certificateKV) List(ctx context.Context, prefix string) ([]certs.Entry, 
 }
 
 func (a *Appliance) openCertificates(ctx context.Context) error {
-	m, err := a.newCertificates(ctx, a.config())
+	o, err := a.certificateOptions(a.config())
+	if err != nil {
+		return err
+	}
+	m, err := certs.Open(ctx, o)
 	if err != nil {
 		return err
 	}
 	a.certs.Store(m)
 	a.onClose(func() error {
 		a.certs.Load().Close()
-		return nil
+		return a.redirect.Swap(nil).close()
 	})
-	if have, err := os.ReadFile(a.dir.rootPEM()); err != nil || !bytes.Equal(have, m.RootPEM()) {
-		return writeFile(a.dir.rootPEM(), m.RootPEM(), 0o644)
-	}
 	return nil
 }
 
-func (a *Appliance) newCertificates(ctx context.Context, c *config.Config) (*certs.Manager, error) {
+// beginCertificates starts renewal and the redirect, once the server listens.
+func (a *Appliance) beginCertificates() error {
+	r, err := a.openRedirect(a.config().TLS.RedirectListen)
+	if err != nil {
+		return err
+	}
+	a.redirect.Store(r)
+	return a.certs.Load().Begin(certs.Ports{TLS: a.port(), HTTP: r.port()})
+}
+
+// port is where the server listens.
+func (a *Appliance) port() int {
+	return a.listeners[0].Addr().(*net.TCPAddr).Port
+}
+
+func (a *Appliance) certificateOptions(c *config.Config) (certs.Options, error) {
 	t := c.TLS
-	for _, file := range []*string{&t.Certificate, &t.Key, &t.CAFile} {
+	for _, file := range []*string{&t.Certificate, &t.Key, &t.CAFile, &t.IssuerCertificate, &t.IssuerKey} {
 		if *file != "" {
 			*file = a.dir.resolve(*file)
 		}
 	}
-	host, port, _ := net.SplitHostPort(c.Server.Listen)
-	if ip := net.ParseIP(host); host != "" && (ip == nil || !ip.IsUnspecified()) && t.Mode != config.TLSACME {
+	host, _, _ := net.SplitHostPort(c.Server.Listen)
+	ip := net.ParseIP(host)
+	everywhere := host == "" || ip != nil && ip.IsUnspecified()
+	if !everywhere && t.Mode != config.TLSACME {
 		t.Names = append(slices.Clone(t.Names), host)
 	}
-	n, _ := strconv.Atoi(port)
-	return certs.Open(ctx, certs.Options{TLS: t, KV: certificateKV{a.store.Blobs("certificates")}, Port: n, Log: a.log, Now: a.now})
+	o := certs.Options{
+		TLS: t, KV: certificateKV{a.store.Blobs(certificateBlobs)}, ListenHost: host,
+		Log: a.log, Now: a.now, Built: buildTime(), Roots: a.writeRoots,
+	}
+	if t.EABKey != "" {
+		secret, err := readReference(t.EABKey, a.dir, a.env.Getenv)
+		if err != nil {
+			return o, fmt.Errorf("cannot use tls.eab_key: %w", err)
+		}
+		o.EABKey = secret
+	}
+	return o, nil
 }
 
-// reloadCertificates opens the certificates of a new configuration if they
-// differ; the old ones serve until it has succeeded.
-func (a *Appliance) reloadCertificates(ctx context.Context, old, c *config.Config) error {
-	if reflect.DeepEqual(old.TLS, c.TLS) {
+// certificateBlobs is where certificates, the authority and its events lie.
+const certificateBlobs = "certificates"
+
+// writeRoots keeps ca.pem in step with what clients should trust.
+func (a *Appliance) writeRoots(text []byte) error {
+	if have, err := os.ReadFile(a.dir.rootPEM()); err == nil && bytes.Equal(have, text) {
 		return nil
 	}
-	m, err := a.newCertificates(ctx, c)
-	if err != nil {
-		return err
-	}
-	a.certs.Swap(m).Close()
-	return nil
+	return writeFile(a.dir.rootPEM(), text, 0o644)
 }
 
-// tlsConfig asks the manager of the day for each handshake.
-func (a *Appliance) tlsConfig() *tls.Config {
-	c := a.certs.Load().TLSConfig()
-	c.GetCertificate = func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-		return a.certs.Load().GetCertificate(hello)
+// buildTime is when the source of this binary was committed, zero if that is not
+// known: a clock before it is wrong.
+func buildTime() time.Time {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return time.Time{}
 	}
-	return c
+	for _, s := range info.Settings {
+		if s.Key == "vcs.time" {
+			t, _ := time.Parse(time.RFC3339, s.Value) // zero if it is none
+			return t
+		}
+	}
+	return time.Time{}
+}
+
+// maxReference bounds a secret that is read by reference.
+const maxReference = 16 << 10
+
+// readReference reads the secret behind "env:NAME", "file:PATH" or
+// "systemd:NAME". The reference has been checked; the error tells no secret.
+func readReference(ref string, dir dataDir, getenv func(string) string) (string, error) {
+	kind, name, _ := strings.Cut(ref, ":")
+	var text string
+	switch kind {
+	case "env":
+		text = getenv(name)
+	case "systemd": // systemd.exec(5): one file a credential
+		name = filepath.Join(getenv("CREDENTIALS_DIRECTORY"), filepath.Base(name))
+		fallthrough
+	case "file":
+		f, err := os.Open(dir.resolve(name))
+		if err != nil {
+			return "", err
+		}
+		defer f.Close()
+		raw, err := io.ReadAll(io.LimitReader(f, maxReference))
+		if err != nil {
+			return "", err
+		}
+		text = string(raw)
+	}
+	if text = strings.TrimSpace(text); text == "" {
+		return "", errors.New("there is nothing behind the reference")
+	}
+	return text, nil
+}
+
+// tlsChange is what a reload makes of [tls]. It serves once it is taken.
+type tlsChange struct {
+	a        *Appliance
+	certs    *certs.Manager // nil: as it is
+	redirect *redirect      // that of the new configuration
+}
+
+// prepareTLS opens the certificates and the redirect of a new configuration as
+// far as they differ; the old ones serve until the change is taken.
+func (a *Appliance) prepareTLS(ctx context.Context, c *config.Config) (*tlsChange, error) {
+	o, err := a.certificateOptions(c)
+	if err != nil {
+		return nil, err
+	}
+	change := &tlsChange{a: a, redirect: a.redirect.Load()}
+	if change.redirect.address() != c.TLS.RedirectListen {
+		if change.redirect, err = a.openRedirect(c.TLS.RedirectListen); err != nil {
+			return nil, err
+		}
+	}
+	now := a.certs.Load()
+	if now.Same(o) {
+		return change, nil
+	}
+	o.Prior = now
+	if change.certs, err = certs.Open(ctx, o); err == nil {
+		err = change.certs.Begin(certs.Ports{TLS: a.port(), HTTP: change.redirect.port()})
+	}
+	if err != nil {
+		change.drop()
+		return nil, err
+	}
+	return change, nil
+}
+
+// take has the change serve. No connection is cut.
+func (t *tlsChange) take() {
+	if t.certs != nil {
+		t.a.certs.Swap(t.certs).Close()
+		t.certs = nil
+	}
+	if old := t.a.redirect.Swap(t.redirect); old != t.redirect {
+		if err := old.close(); err != nil {
+			t.a.log.Warn("cannot close the redirect of before", "error", err)
+		}
+	}
+}
+
+// drop gives up a change that was not taken; after take it does nothing.
+func (t *tlsChange) drop() {
+	if t.certs != nil {
+		t.certs.Close()
+		t.a.certs.Load().Restore()
+	}
+	if t.redirect != t.a.redirect.Load() {
+		_ = t.redirect.close()
+	}
+}
+
+// tlsConfig has the certificates of the day answer each handshake. Of adapt, one
+// may change the configuration of a handshake, for instance ask for a client
+// certificate; it gets a copy of its own.
+func (a *Appliance) tlsConfig(adapt ...func(*tls.Config)) *tls.Config {
+	base := a.certs.Load().TLSConfig().Clone()
+	for _, f := range adapt {
+		f(base)
+	}
+	// Keys of session tickets are those of base, whichever is given here.
+	base.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		c := a.certs.Load().TLSConfig()
+		if len(adapt) > 0 {
+			c = c.Clone()
+			for _, f := range adapt {
+				f(c)
+			}
+		}
+		return c, nil
+	}
+	return base
 }
 
 // certificates lists those in use.

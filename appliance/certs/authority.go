@@ -2,172 +2,437 @@ package certs
 
 import (
 	"context"
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
 	"math/big"
-	"net"
 	"sync"
 	"time"
 
-	"github.com/caddyserver/certmagic"
+	"hearth/engine/infer"
 )
 
 const (
-	rootLifetime = 10 * 365 * 24 * time.Hour
+	rootLifetime         = 10 * 365 * 24 * time.Hour
+	intermediateLifetime = 2 * 365 * 24 * time.Hour
 	// backdate lets a client whose clock is a little behind accept a new
 	// certificate.
 	backdate = 5 * time.Minute
 
-	rootKey = "authority/root" // certificate and key, PEM, one value: never half
+	stateKey = "authority/state" // all of it, one value: never half
+	// firstRootKey is where the first releases kept a root that signed server
+	// certificates directly: certificate and key, PEM. It stays until that root
+	// is retired, so that an older binary still finds it.
+	firstRootKey = "authority/root"
 )
 
-// Authority is the appliance's own certificate authority: one root (EC P-256)
-// that signs server certificates directly. It implements certmagic.Issuer.
-type Authority struct {
-	root *x509.Certificate
-	key  *ecdsa.PrivateKey
-	pem  []byte // the root certificate
-	now  func() time.Time
-
-	mu       sync.Mutex // guards below
-	lifetime time.Duration
-	names    []string
+// pair is a certificate with its key.
+type pair struct {
+	cert *x509.Certificate
+	key  crypto.Signer
 }
 
-// openAuthority loads the root from kv or makes one.
-func openAuthority(ctx context.Context, kv KV, now func() time.Time) (*Authority, error) {
-	stored, err := kv.Get(ctx, rootKey)
+// Authority is the appliance's own certificate authority: a root (EC P-256), an
+// intermediate that signs server certificates, and, while roots are being
+// changed, the root before with a certificate that links the two. It is safe
+// for concurrent use.
+type Authority struct {
+	kv    KV
+	now   func() time.Time
+	built time.Time // a clock before this is wrong; zero: not known
+
+	mu           sync.Mutex // guards below
+	root         pair
+	intermediate *pair // nil: the root signs itself, see signsItself
+	old          *pair // the root before, until it is retired
+	link         *x509.Certificate
+	rotated      time.Time
+	supplied     *supplied // a site's own intermediate; it signs instead
+}
+
+// storedPair and storedAuthority are how it is kept.
+type storedPair struct {
+	Certificate string `json:"certificate"` // PEM
+	Key         string `json:"key"`         // PEM, PKCS 8
+}
+
+type storedAuthority struct {
+	Version      int         `json:"version"`
+	Root         storedPair  `json:"root"`
+	Intermediate *storedPair `json:"intermediate,omitempty"`
+	Old          *storedPair `json:"old,omitempty"`
+	Link         string      `json:"link,omitempty"` // PEM
+	Rotated      time.Time   `json:"rotated,omitzero"`
+}
+
+// openAuthority loads the authority from kv or makes one. What happened is noted
+// in log.
+func openAuthority(ctx context.Context, kv KV, now func() time.Time, built time.Time, log *eventLog) (*Authority, error) {
+	a := &Authority{kv: kv, now: now, built: built}
+	err := a.load(ctx)
 	if errors.Is(err, fs.ErrNotExist) {
-		if stored, err = makeRoot(now()); err == nil {
-			err = kv.Put(ctx, rootKey, stored)
-		}
+		err = a.begin(ctx, log)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot set up the certificate authority: %w", err)
 	}
-	a := &Authority{now: now}
-	if err := a.parse(stored); err != nil {
-		return nil, fmt.Errorf("cannot read the stored certificate authority: %w", err)
+	if now().After(a.root.cert.NotAfter) && a.old == nil {
+		if err := a.rotate(ctx); err != nil {
+			return nil, fmt.Errorf("cannot replace the root certificate, which expired on %s: %w", a.root.cert.NotAfter.Format(time.DateOnly), err)
+		}
+		log.add(ctx, Event{Kind: EventRotated, Source: sourceAuthority, Note: "the root before had expired", Fingerprint: fingerprint(a.root.cert), NotAfter: a.root.cert.NotAfter})
 	}
-	if now().After(a.root.NotAfter) {
-		return nil, fmt.Errorf("the root certificate expired on %s, or the clock is wrong", a.root.NotAfter.Format(time.DateOnly))
-	}
-	return a, nil
+	return a, a.upkeep(ctx, log)
 }
 
-func makeRoot(now time.Time) ([]byte, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, err
+// begin makes a first root, or takes over the one that an earlier release made:
+// people have trusted it, so it stays.
+func (a *Authority) begin(ctx context.Context, log *eventLog) error {
+	first, err := a.kv.Get(ctx, firstRootKey)
+	kind := EventTakenOver
+	if errors.Is(err, fs.ErrNotExist) {
+		if fault := a.clockFault(); fault != "" {
+			return errors.New(fault)
+		}
+		kind = EventIssued
+		a.root, err = makeRoot(a.now())
+	} else if err == nil {
+		a.root, err = parsePair(first)
 	}
-	serial, err := newSerial()
-	if err != nil {
-		return nil, err
-	}
-	template := &x509.Certificate{
-		SerialNumber: serial,
-		// The serial sets the roots of two appliances apart in a trust store.
-		Subject:               pkix.Name{Organization: []string{"Hearth"}, CommonName: fmt.Sprintf("Hearth local authority %x", serial.Bytes()[:4])},
-		NotBefore:             now.Add(-backdate),
-		NotAfter:              now.Add(rootLifetime),
-		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
-		BasicConstraintsValid: true,
-		IsCA:                  true,
-		MaxPathLenZero:        true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		return nil, err
-	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return nil, err
-	}
-	out := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	return append(out, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})...), nil
-}
-
-func (a *Authority) parse(stored []byte) error {
-	block, rest := pem.Decode(stored)
-	if block == nil || block.Type != "CERTIFICATE" {
-		return errors.New("no certificate found")
-	}
-	a.pem = pem.EncodeToMemory(block)
-	var err error
-	if a.root, err = x509.ParseCertificate(block.Bytes); err != nil {
-		return err
-	}
-	if block, _ = pem.Decode(rest); block == nil {
-		return errors.New("no private key found")
-	}
-	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	if err != nil {
 		return err
 	}
-	ec, ok := key.(*ecdsa.PrivateKey)
-	if !ok || !ec.PublicKey.Equal(a.root.PublicKey) {
-		return errors.New("the private key does not belong to the certificate")
+	if !signsItself(a.root.cert) {
+		if err := a.makeIntermediate(); err != nil {
+			return err
+		}
 	}
-	a.key = ec
+	if err := a.save(ctx); err != nil {
+		return err
+	}
+	log.add(ctx, Event{Kind: kind, Source: sourceAuthority, Fingerprint: fingerprint(a.root.cert), NotAfter: a.root.cert.NotAfter})
 	return nil
 }
 
-// cover sets what the next certificates are valid for, and how long.
-func (a *Authority) cover(names []string, lifetime time.Duration) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.names, a.lifetime = names, lifetime
+// signsItself says whether a root may have no intermediate below it: those of
+// the first releases have a path length of zero (RFC 5280 §4.2.1.9), which
+// clients hold against everything but a server certificate.
+func signsItself(root *x509.Certificate) bool {
+	return root.BasicConstraintsValid && root.MaxPathLen == 0 && root.MaxPathLenZero
 }
 
-// IssuerKey names this issuer in storage.
-func (a *Authority) IssuerKey() string { return "hearth-local" }
-
-// Issue signs a certificate for the key of csr. It covers every name of the
-// appliance, whichever the request names, so that one certificate is enough.
-func (a *Authority) Issue(_ context.Context, csr *x509.CertificateRequest) (*certmagic.IssuedCertificate, error) {
-	if err := csr.CheckSignature(); err != nil {
-		return nil, fmt.Errorf("cannot issue a certificate: the request is not signed by its key: %w", err)
+func (a *Authority) load(ctx context.Context) error {
+	raw, err := a.kv.Get(ctx, stateKey)
+	if err != nil {
+		return err
 	}
+	var st storedAuthority
+	if err := json.Unmarshal(raw, &st); err != nil {
+		return fmt.Errorf("cannot read what is stored: %w", err)
+	}
+	if st.Version != 1 {
+		return fmt.Errorf("cannot read what is stored: got version %d, wanted 1", st.Version)
+	}
+	optional := func(p *storedPair) (*pair, error) {
+		if p == nil {
+			return nil, nil
+		}
+		out, err := p.parse()
+		return &out, err
+	}
+	var errs [3]error
+	a.root, errs[0] = st.Root.parse()
+	a.intermediate, errs[1] = optional(st.Intermediate)
+	a.old, errs[2] = optional(st.Old)
+	if err := errors.Join(errs[:]...); err != nil {
+		return fmt.Errorf("cannot read what is stored: %w", err)
+	}
+	a.rotated = st.Rotated
+	if st.Link != "" {
+		if a.link, err = parseCertificate([]byte(st.Link)); err != nil {
+			return fmt.Errorf("cannot read what is stored: %w", err)
+		}
+	}
+	return nil
+}
+
+func (a *Authority) save(ctx context.Context) error {
+	st := storedAuthority{Version: 1, Rotated: a.rotated}
+	var err error
+	keep := func(p *pair) *storedPair {
+		if p == nil || err != nil {
+			return nil
+		}
+		var der []byte
+		if der, err = x509.MarshalPKCS8PrivateKey(p.key); err != nil {
+			return nil
+		}
+		return &storedPair{
+			Certificate: string(pemOf(p.cert)),
+			Key:         string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})),
+		}
+	}
+	root := keep(&a.root)
+	st.Intermediate, st.Old = keep(a.intermediate), keep(a.old)
+	if err != nil {
+		return err
+	}
+	st.Root = *root
+	if a.link != nil {
+		st.Link = string(pemOf(a.link))
+	}
+	raw, err := json.Marshal(st)
+	if err != nil {
+		return err
+	}
+	return a.kv.Put(ctx, stateKey, raw)
+}
+
+func (p storedPair) parse() (pair, error) { return parsePair([]byte(p.Certificate + p.Key)) }
+
+// parsePair reads a certificate with its EC key behind it.
+func parsePair(stored []byte) (pair, error) {
+	block, rest := pem.Decode(stored)
+	if block == nil || block.Type != "CERTIFICATE" {
+		return pair{}, errors.New("no certificate found")
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return pair{}, err
+	}
+	if block, _ = pem.Decode(rest); block == nil {
+		return pair{}, errors.New("no private key found")
+	}
+	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return pair{}, err
+	}
+	ec, ok := key.(*ecdsa.PrivateKey)
+	if !ok || !ec.PublicKey.Equal(cert.PublicKey) {
+		return pair{}, errors.New("the private key does not belong to the certificate")
+	}
+	return pair{cert, ec}, nil
+}
+
+func parseCertificate(text []byte) (*x509.Certificate, error) {
+	block, _ := pem.Decode(text)
+	if block == nil || block.Type != "CERTIFICATE" {
+		return nil, errors.New("no certificate found")
+	}
+	return x509.ParseCertificate(block.Bytes)
+}
+
+func pemOf(c *x509.Certificate) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
+}
+
+// sign makes a certificate for pub with template and gives it back parsed.
+func sign(template *x509.Certificate, pub any, by pair) (*x509.Certificate, error) {
+	parent := by.cert
+	if parent == nil {
+		parent = template // a root
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, pub, by.key)
+	if err != nil {
+		return nil, err
+	}
+	return x509.ParseCertificate(der)
+}
+
+// authorityTemplate is what roots, intermediates and links have in common.
+func authorityTemplate(now time.Time, life time.Duration, subject pkix.Name) (*x509.Certificate, error) {
 	serial, err := newSerial()
 	if err != nil {
 		return nil, err
 	}
+	return &x509.Certificate{
+		SerialNumber:          serial,
+		Subject:               subject,
+		NotBefore:             now.Add(-backdate),
+		NotAfter:              now.Add(life),
+		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+		BasicConstraintsValid: true,
+		IsCA:                  true,
+	}, nil
+}
+
+// named is a subject of ours; some random bits set those of two appliances apart
+// in a trust store.
+func named(what string) (pkix.Name, error) {
+	id, err := newSerial()
+	if err != nil {
+		return pkix.Name{}, err
+	}
+	return pkix.Name{Organization: []string{"Hearth"}, CommonName: fmt.Sprintf("Hearth %s %x", what, id.Bytes()[:4])}, nil
+}
+
+// makeRoot makes a root without a bound on the path below it, so that it can
+// vouch for the one that comes after it. It carries no name constraints: names
+// change, and a root that people have trusted should not have to.
+func makeRoot(now time.Time) (pair, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return pair{}, err
+	}
+	subject, err := named("local authority")
+	if err != nil {
+		return pair{}, err
+	}
+	template, err := authorityTemplate(now, rootLifetime, subject)
+	if err != nil {
+		return pair{}, err
+	}
+	template.MaxPathLen = -1
+	cert, err := sign(template, key.Public(), pair{key: key})
+	return pair{cert, key}, err
+}
+
+// makeIntermediate makes a new one below the root of the day, with a key of its
+// own. Certificates of the one before stay valid: their chain goes with them.
+func (a *Authority) makeIntermediate() error {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	subject, err := named("intermediate")
+	if err != nil {
+		return err
+	}
+	template, err := authorityTemplate(a.now(), intermediateLifetime, subject)
+	if err != nil {
+		return err
+	}
+	template.MaxPathLenZero = true
+	if template.NotAfter.After(a.root.cert.NotAfter) {
+		template.NotAfter = a.root.cert.NotAfter
+	}
+	cert, err := sign(template, key.Public(), a.root)
+	if err != nil {
+		return err
+	}
+	a.intermediate = &pair{cert, key}
+	return nil
+}
+
+// upkeep renews the intermediate when a third of its life is left.
+func (a *Authority) upkeep(ctx context.Context, log *eventLog) error {
 	a.mu.Lock()
-	names, lifetime := a.names, a.lifetime
-	a.mu.Unlock()
+	defer a.mu.Unlock()
+	if a.intermediate == nil || a.clockFault() != "" {
+		return nil
+	}
+	due := renewalTime(a.intermediate.cert)
+	// Below a root that ends as soon, a new one would be no better.
+	if a.now().Before(due) || !a.root.cert.NotAfter.After(a.intermediate.cert.NotAfter) {
+		return nil
+	}
+	before := a.intermediate
+	err := a.makeIntermediate()
+	if err == nil {
+		err = a.save(ctx)
+	}
+	if err != nil {
+		a.intermediate = before
+		return fmt.Errorf("cannot renew the intermediate certificate: %w", err)
+	}
+	log.add(ctx, Event{Kind: EventIntermediate, Source: sourceAuthority, Fingerprint: fingerprint(a.intermediate.cert), NotAfter: a.intermediate.cert.NotAfter})
+	return nil
+}
+
+// renewalTime is when a third of the life of c is left.
+func renewalTime(c *x509.Certificate) time.Time {
+	life := c.NotAfter.Sub(c.NotBefore)
+	return c.NotAfter.Add(-time.Duration(float64(life) * renewalRatio))
+}
+
+// clockFault says what is wrong with the clock, if it can be seen to be: what is
+// issued now would be of no use to clients whose clocks are right.
+func (a *Authority) clockFault() string {
 	now := a.now()
-	end := now.Add(lifetime)
-	if end.After(a.root.NotAfter) {
-		end = a.root.NotAfter
+	const tell = "the clock says %s, which is before %s (%s): set the clock"
+	if now.Before(a.built) {
+		return fmt.Sprintf(tell, now.UTC().Format(time.DateTime), "this program was built", a.built.UTC().Format(time.DateTime))
 	}
-	template := &x509.Certificate{
-		SerialNumber: serial,
-		Subject:      pkix.Name{Organization: []string{"Hearth"}},
-		NotBefore:    now.Add(-min(backdate, lifetime/20)),
-		NotAfter:     end,
-		KeyUsage:     x509.KeyUsageDigitalSignature,
-		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	if a.root.cert != nil && now.Before(a.root.cert.NotBefore) {
+		return fmt.Sprintf(tell, now.UTC().Format(time.DateTime), "the root certificate was made", a.root.cert.NotBefore.UTC().Format(time.DateTime))
 	}
-	for _, n := range names {
-		if ip := net.ParseIP(n); ip != nil {
-			template.IPAddresses = append(template.IPAddresses, ip)
-		} else {
-			template.DNSNames = append(template.DNSNames, n)
-		}
+	return ""
+}
+
+// signer is what signs server certificates now, and the certificates that a
+// client needs between one and a root that it trusts.
+func (a *Authority) signer() (by pair, chain []*x509.Certificate) {
+	linked := a.link != nil && a.now().Before(a.link.NotAfter)
+	switch {
+	case a.supplied != nil:
+		return a.supplied.pair, a.supplied.chain
+	case linked && signsItself(a.old.cert):
+		// The old root cannot vouch for another authority; the new one vouches for
+		// it, until it is retired.
+		return *a.old, []*x509.Certificate{a.link}
+	case a.intermediate == nil:
+		return a.root, nil
+	case linked:
+		return *a.intermediate, []*x509.Certificate{a.intermediate.cert, a.link}
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.root, csr.PublicKey, a.key)
+	return *a.intermediate, []*x509.Certificate{a.intermediate.cert}
+}
+
+// roots are what clients should trust, the newest first.
+func (a *Authority) roots() []*x509.Certificate {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.supplied != nil {
+		return a.supplied.roots
+	}
+	all := []*x509.Certificate{a.root.cert}
+	if a.old != nil {
+		all = append(all, a.old.cert)
+	}
+	return all
+}
+
+// rootPEM is roots as a file.
+func (a *Authority) rootPEM() []byte {
+	var out []byte
+	for _, c := range a.roots() {
+		out = append(out, pemOf(c)...)
+	}
+	return out
+}
+
+// issue signs a server certificate for pub and gives it with its chain, PEM. The
+// root is not in it: a client that does not know it must not learn it here.
+func (a *Authority) issue(template *x509.Certificate, pub any) ([]byte, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if fault := a.clockFault(); fault != "" {
+		return nil, infer.Errorf(infer.CodeUnavailable, "cannot issue a certificate: %s", fault)
+	}
+	by, chain := a.signer()
+	if template.NotAfter.After(by.cert.NotAfter) {
+		template.NotAfter = by.cert.NotAfter
+	}
+	if !template.NotAfter.After(a.now()) {
+		return nil, infer.Errorf(infer.CodeUnavailable, "cannot issue a certificate: %s ended on %s", by.cert.Subject.CommonName, by.cert.NotAfter.Format(time.DateOnly))
+	}
+	cert, err := sign(template, pub, by)
 	if err != nil {
 		return nil, fmt.Errorf("cannot issue a certificate: %w", err)
 	}
-	// The root is not sent: a client that does not know it must not learn it here.
-	return &certmagic.IssuedCertificate{Certificate: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}, nil
+	out := pemOf(cert)
+	for _, c := range chain {
+		out = append(out, pemOf(c)...)
+	}
+	return out, nil
 }
 
 // newSerial is 127 random bits, never zero (RFC 5280 §4.1.2.2).

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -83,6 +84,15 @@ func open(t *testing.T, o Options) *Manager {
 	}
 	t.Cleanup(m.Close)
 	return m
+}
+
+// begin starts what m does in the background.
+func begin(t *testing.T, m *Manager, port string) {
+	t.Helper()
+	n, _ := strconv.Atoi(port)
+	if err := m.Begin(Ports{TLS: n}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // serve accepts TLS connections until the test ends.
@@ -190,47 +200,32 @@ func TestACMEDoesNotBlock(t *testing.T) {
 	if !slices.Contains(m.TLSConfig().NextProtos, "h2") {
 		t.Error("HTTP/2 is not offered")
 	}
-	if _, err := dial(t, m, "localhost", serve(t, m, "127.0.0.1:0"), tls.VersionTLS13); err != nil {
+	port := serve(t, m, "127.0.0.1:0")
+	begin(t, m, port)
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("the beginning took %s", took)
+	}
+	if _, err := dial(t, m, "localhost", port, tls.VersionTLS13); err != nil {
 		t.Error(err)
+	}
+	r := m.Report()
+	if len(r.Certificates) != 2 || r.Certificates[1].State != "waiting" {
+		t.Errorf("the report: %+v", r.Certificates)
 	}
 }
 
 func TestDamagedAuthorityIsRefused(t *testing.T) {
-	kv := newMemory()
-	open(t, options(kv))
-	kv.m[rootKey] = kv.m[rootKey][:100]
-	if _, err := Open(context.Background(), options(kv)); err == nil {
-		t.Error("a cut root was accepted")
-	}
-}
-
-func TestFilesReload(t *testing.T) {
-	dir := t.TempDir()
-	cert, key := filepath.Join(dir, "c.pem"), filepath.Join(dir, "k.pem")
-	write := func() {
-		b, err := makeRoot(time.Now())
-		if err != nil {
-			t.Fatal(err)
+	for _, key := range []string{stateKey, firstRootKey} {
+		kv := newMemory()
+		if key == stateKey {
+			open(t, options(kv))
+		} else {
+			kv.m[key] = firstRelease(t)
 		}
-		block, rest := pem.Decode(b)
-		os.WriteFile(cert, pem.EncodeToMemory(block), 0o600)
-		os.WriteFile(key, rest, 0o600)
-	}
-	write()
-	p, err := openFilePair(cert, key, slog.New(slog.NewTextHandler(io.Discard, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	first := p.get().Leaf
-	os.WriteFile(cert, []byte("not a certificate"), 0o600)
-	p.checked = time.Time{}
-	if !p.get().Leaf.Equal(first) {
-		t.Error("a broken file replaced the certificate")
-	}
-	write()
-	p.checked = time.Time{}
-	if p.get().Leaf.Equal(first) {
-		t.Error("the new files were not read")
+		kv.m[key] = kv.m[key][:100]
+		if _, err := Open(context.Background(), options(kv)); err == nil {
+			t.Errorf("a cut %s was accepted", key)
+		}
 	}
 }
 
@@ -256,7 +251,7 @@ func TestFilesMode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	os.WriteFile(o.TLS.Certificate, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Certificate[0]}), 0o600)
+	writeChain(t, o.TLS.Certificate, c.Certificate)
 	os.WriteFile(o.TLS.Key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600)
 	m := open(t, o)
 	got := func(name string) string {
@@ -266,7 +261,7 @@ func TestFilesMode(t *testing.T) {
 		}
 		return c.Leaf.Issuer.CommonName
 	}
-	if got("hearth.example") != other.authority.root.Subject.CommonName {
+	if got("hearth.example") != other.authority.intermediate.cert.Subject.CommonName {
 		t.Error("the given certificate does not answer for its name")
 	}
 	port := serve(t, other, "127.0.0.1:0")

@@ -13,8 +13,11 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/certmagic"
@@ -26,11 +29,23 @@ import (
 
 // Options of Open.
 type Options struct {
-	TLS  config.TLS
-	KV   KV
-	Port int // where the server listens, for the tls-alpn-01 challenge
-	Log  *slog.Logger
-	Now  func() time.Time
+	TLS config.TLS // with files as absolute paths
+	KV  KV
+	Log *slog.Logger
+	Now func() time.Time
+	// Built is when this program was: a clock before it is wrong, and nothing is
+	// issued. Zero: not known.
+	Built time.Time
+	// EABKey is the secret behind TLS.EABKey, base64url (RFC 8555 §7.3.4).
+	EABKey string
+	// ListenHost is where the server listens, for the challenges of ACME.
+	ListenHost string
+	// Roots is told what clients should trust, PEM, at the beginning and whenever
+	// that changes.
+	Roots func(pem []byte) error
+	// Prior is the manager that this one takes over from. It must be of the same
+	// KV, and serves until it is closed.
+	Prior *Manager
 }
 
 // localSubject is the one name under which the local certificate is kept.
@@ -42,106 +57,169 @@ const renewalRatio = 1.0 / 3
 // Manager hands out certificates during handshakes. It is safe for concurrent
 // use and must be closed.
 type Manager struct {
-	authority *Authority
-	caches    []*certmagic.Cache
-	local     *certmagic.Config
-	acme      *certmagic.Config // nil but in mode acme
-	acmeNames []string
-	files     *filePair // nil but in mode files
+	opt       Options
 	log       *slog.Logger
-	cancel    context.CancelFunc
+	zlog      *zap.Logger
+	storage   *storage
+	events    *eventLog
+	authority *Authority
+	tls       *tls.Config
+
+	local      *managed
+	localNames []string
+	acme       atomic.Pointer[acmeState]  // nil but in mode acme, and before Begin
+	files      *watched[*tls.Certificate] // nil but in mode files
+	issuer     *watched[*supplied]        // nil without a site's intermediate
+	changing   sync.Mutex                 // one renewal or rotation at a time
+	told       atomic.Pointer[string]     // what Roots was told last
+	background context.Context            // ends with Close
+	cancel     context.CancelFunc
+	done       chan struct{} // closed when upkeep has ended; nil before it began
+	closing    sync.Once
 }
 
-// Open loads or issues what the configuration asks for. In mode acme it returns
-// with a local certificate and goes on in the background.
+// managed is a certmagic configuration with a cache of its own, so that a name
+// may be held by both authorities without a doubt which one is meant.
+type managed struct {
+	*certmagic.Config
+	cache *certmagic.Cache
+}
+
+// Open loads or issues what the configuration asks for, and reaches for no
+// network: in mode acme the local certificate stands in until Begin has brought
+// another.
 func Open(ctx context.Context, o Options) (*Manager, error) {
-	a, err := openAuthority(ctx, o.KV, o.Now)
-	if err != nil {
-		return nil, err
-	}
-	bg, cancel := context.WithCancel(context.Background())
-	m := &Manager{authority: a, log: o.Log, cancel: cancel}
-	s := newStorage(o.KV)
-	zlog := zapToSlog(o.Log)
-	err = m.openLocal(ctx, o, s, zlog)
-	if err == nil {
-		switch o.TLS.Mode {
-		case config.TLSFiles:
-			m.files, err = openFilePair(o.TLS.Certificate, o.TLS.Key, o.Log)
-		case config.TLSACME:
-			err = m.openACME(bg, o, s, zlog)
+	m := &Manager{opt: o, log: o.Log, zlog: zapToSlog(o.Log)}
+	m.background, m.cancel = context.WithCancel(context.Background())
+	if p := o.Prior; p != nil {
+		m.storage, m.events, m.authority = p.storage, p.events, p.authority
+	} else {
+		m.storage = newStorage(o.KV)
+		m.events = openEvents(ctx, o.KV, o.Now, o.Log)
+		var err error
+		if m.authority, err = openAuthority(ctx, o.KV, o.Now, o.Built, m.events); err != nil {
+			m.cancel()
+			return nil, err
 		}
 	}
+	m.opt.Prior = nil // not needed any more
+	m.tls = m.newTLSConfig()
+	before, err := m.openIssuer()
+	if err == nil {
+		err = m.openLocal(ctx)
+	}
+	if err == nil && o.TLS.Mode == config.TLSFiles {
+		m.files, err = watch(o.TLS.Certificate, o.TLS.Key, config.TLSFiles, m.events, m.loadServer)
+	}
+	if err == nil {
+		err = m.tellRoots()
+	}
 	if err != nil {
+		m.authority.use(before)
 		m.Close()
 		return nil, err
 	}
 	return m, nil
 }
 
-func (m *Manager) openLocal(ctx context.Context, o Options, s *storage, zlog *zap.Logger) error {
-	m.authority.cover(localNames(o.TLS.Names), o.TLS.Lifetime.Std())
+// use has s sign in place of our own intermediate; nil: ours signs. It gives
+// what signed before.
+func (a *Authority) use(s *supplied) (before *supplied) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	before, a.supplied = a.supplied, s
+	return before
+}
+
+// openIssuer takes a site's own intermediate, if there is one.
+func (m *Manager) openIssuer() (before *supplied, err error) {
+	t := m.opt.TLS
+	if t.IssuerCertificate == "" {
+		return m.authority.use(nil), nil
+	}
+	load := func(cert, key string) (*supplied, error) { return loadSupplied(cert, key, m.opt.Now()) }
+	m.issuer, err = watch(t.IssuerCertificate, t.IssuerKey, sourceAuthority, m.events, load)
+	if err != nil {
+		m.authority.mu.Lock()
+		defer m.authority.mu.Unlock()
+		return m.authority.supplied, err
+	}
+	return m.authority.use(m.issuer.get()), nil
+}
+
+// loadServer reads a pair for mode files. One that has expired replaces nothing.
+func (m *Manager) loadServer(cert, key string) (*tls.Certificate, error) {
+	c, err := loadServer(cert, key)
+	if err == nil && m.files != nil && m.opt.Now().After(c.Leaf.NotAfter) {
+		return nil, fmt.Errorf("it expired on %s", c.Leaf.NotAfter.UTC().Format(time.DateTime))
+	}
+	return c, err
+}
+
+func (m *Manager) openLocal(ctx context.Context) error {
+	t := m.opt.TLS
+	m.localNames = localNames(t.Names)
+	issuer := &localIssuer{m.authority, m.localNames, t.Lifetime.Std()}
 	// Look about twenty times within the time that is left for a renewal.
-	every := time.Duration(float64(o.TLS.Lifetime.Std()) * renewalRatio / 20)
-	m.local = m.newConfig(s, zlog, min(max(every, time.Second), 10*time.Minute), m.authority)
-	m.local.DefaultServerName = localSubject
-	m.local.FallbackServerName = localSubject
+	every := time.Duration(float64(t.Lifetime.Std()) * renewalRatio / 20)
+	m.local = m.manage(config.TLSInternal, min(max(every, time.Second), 10*time.Minute), certmagic.Config{
+		Issuers: []certmagic.Issuer{issuer}, DisableARI: true,
+		DefaultServerName: localSubject, FallbackServerName: localSubject,
+		// Our authority has no responder.
+		OCSP: certmagic.OCSPConfig{DisableStapling: true},
+	})
+	m.discardUnreadable(ctx, m.local, config.TLSInternal, localSubject)
 	if err := m.local.ManageSync(ctx, []string{localSubject}); err != nil {
 		return fmt.Errorf("cannot issue the server certificate: %w", err)
 	}
-	leaf, err := m.localLeaf()
-	if err == nil && (!covers(leaf, localNames(o.TLS.Names)) || leaf.CheckSignatureFrom(m.authority.root) != nil) {
-		if err = m.local.RenewCertSync(ctx, localSubject, true); err == nil {
-			m.caches[0].RemoveManaged([]certmagic.SubjectIssuer{{Subject: localSubject}})
-			err = m.local.ManageSync(ctx, []string{localSubject})
-		}
-	}
+	return m.refit(ctx)
+}
+
+// refit issues the local certificate anew if it is not what the authority and
+// the names of the day ask for.
+func (m *Manager) refit(ctx context.Context) error {
+	have, err := m.local.GetCertificate(&tls.ClientHelloInfo{ServerName: localSubject})
 	if err != nil {
-		return fmt.Errorf("cannot issue the server certificate anew: %w", err)
+		return err
 	}
-	return nil
+	issuer := m.local.Issuers[0].(*localIssuer)
+	why := issuer.fits(have.Certificate)
+	if why == nil {
+		return nil
+	}
+	if fault := m.authority.Clock(); fault != "" {
+		m.log.Error("the certificate should be issued anew", "reason", why, "error", fault)
+		return nil
+	}
+	m.log.Info("the certificate is issued anew", "reason", why)
+	return m.renewOnce(ctx, m.local, localSubject)
 }
 
-func (m *Manager) openACME(bg context.Context, o Options, s *storage, zlog *zap.Logger) error {
-	var roots *x509.CertPool
-	if o.TLS.CAFile != "" {
-		pem, err := os.ReadFile(o.TLS.CAFile)
-		if err != nil {
-			return fmt.Errorf("cannot read tls.ca_file: %w", err)
-		}
-		if roots = x509.NewCertPool(); !roots.AppendCertsFromPEM(pem) {
-			return fmt.Errorf("cannot use tls.ca_file: %s has no PEM certificate", o.TLS.CAFile)
-		}
-	}
-	m.acmeNames = o.TLS.Names
-	m.acme = m.newConfig(s, zlog, 10*time.Minute)
-	m.acme.Issuers = []certmagic.Issuer{certmagic.NewACMEIssuer(m.acme, certmagic.ACMEIssuer{
-		CA: o.TLS.Directory, Email: o.TLS.Email, Agreed: true, TrustedRoots: roots,
-		// Only the port that we listen on is ours to answer challenges on.
-		DisableHTTPChallenge: true, AltTLSALPNPort: o.Port, Logger: zlog,
-	})}
-	return m.acme.ManageAsync(bg, o.TLS.Names)
+// Clock says what is wrong with the clock, if it can be seen to be.
+func (a *Authority) Clock() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.clockFault()
 }
 
-// newConfig makes a certmagic configuration with a cache of its own, so that a
-// name may be held by both authorities without a doubt which one is meant.
-func (m *Manager) newConfig(s *storage, zlog *zap.Logger, every time.Duration, issuers ...certmagic.Issuer) *certmagic.Config {
-	var cfg *certmagic.Config
-	cache := certmagic.NewCache(certmagic.CacheOptions{
-		GetConfigForCert:   func(certmagic.Certificate) (*certmagic.Config, error) { return cfg, nil },
+// manage completes cfg and gives it a cache that looks for what is to be renewed
+// once every so often.
+func (m *Manager) manage(source string, every time.Duration, cfg certmagic.Config) *managed {
+	out := &managed{}
+	out.cache = certmagic.NewCache(certmagic.CacheOptions{
+		GetConfigForCert:   func(certmagic.Certificate) (*certmagic.Config, error) { return out.Config, nil },
 		RenewCheckInterval: every,
-		Logger:             zlog,
+		Logger:             m.zlog,
 	})
-	m.caches = append(m.caches, cache)
-	cfg = certmagic.New(cache, certmagic.Config{
-		Storage: s, Issuers: issuers, Logger: zlog,
-		RenewalWindowRatio: renewalRatio,
-		KeySource:          certmagic.StandardKeyGenerator{KeyType: certmagic.P256},
-		// Our authority has no responder, and an air-gapped box reaches none.
-		OCSP:       certmagic.OCSPConfig{DisableStapling: true},
-		DisableARI: len(issuers) > 0,
-	})
-	return cfg
+	cfg.Storage, cfg.Logger, cfg.RenewalWindowRatio = m.storage, m.zlog, renewalRatio
+	cfg.KeySource = certmagic.StandardKeyGenerator{KeyType: certmagic.P256}
+	cfg.OnEvent = func(ctx context.Context, event string, data map[string]any) error {
+		m.note(ctx, source, event, data)
+		return nil
+	}
+	cfg.ShouldEmitFunc = func(event string) bool { return strings.HasPrefix(event, "cert_") }
+	out.Config = certmagic.New(out.cache, cfg)
+	return out
 }
 
 // localNames are what the local certificate covers.
@@ -158,52 +236,76 @@ func localNames(extra []string) []string {
 	return names
 }
 
-func covers(leaf *x509.Certificate, names []string) bool {
-	for _, n := range names {
-		if strings.HasPrefix(n, "*.") {
-			if !slices.Contains(leaf.DNSNames, n) {
-				return false
-			}
-		} else if leaf.VerifyHostname(n) != nil {
-			return false
+// Names are the names and addresses under which clients can reach the server.
+func (m *Manager) Names() []string { return slices.Clone(m.localNames) }
+
+// Covers says whether a certificate in use is for name.
+func (m *Manager) Covers(name string) bool {
+	for _, s := range m.inUse() {
+		if covers(s.chain[0], name) {
+			return true
 		}
 	}
-	return true
+	return false
 }
 
-// Names are the names and addresses under which clients can reach the server.
-func (m *Manager) Names() []string {
-	leaf, err := m.localLeaf()
-	if err != nil {
+// RootPEM is what clients should trust: the roots of the appliance's own
+// authority, or what a site has supplied.
+func (m *Manager) RootPEM() []byte { return m.authority.rootPEM() }
+
+// tellRoots passes on what clients should trust, if that has changed.
+func (m *Manager) tellRoots() error {
+	text := string(m.RootPEM())
+	if had := m.told.Load(); m.opt.Roots == nil || had != nil && *had == text {
 		return nil
 	}
-	names := slices.Clone(leaf.DNSNames)
-	for _, ip := range leaf.IPAddresses {
-		names = append(names, ip.String())
+	if err := m.opt.Roots([]byte(text)); err != nil {
+		return fmt.Errorf("cannot write the root certificate: %w", err)
 	}
-	return names
+	m.told.Store(&text)
+	return nil
 }
 
-// RootPEM is the certificate of the appliance's own authority.
-func (m *Manager) RootPEM() []byte { return m.authority.pem }
+// Same says whether o asks for what m gives already.
+func (m *Manager) Same(o Options) bool {
+	return reflect.DeepEqual(m.opt.TLS, o.TLS) && m.opt.EABKey == o.EABKey && m.opt.ListenHost == o.ListenHost
+}
 
-// TLSConfig is what the server listens with.
-func (m *Manager) TLSConfig() *tls.Config {
-	c := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: m.GetCertificate}
-	if m.acme != nil {
-		c.NextProtos = []string{"h2", "http/1.1", acmez.ACMETLS1Protocol}
+// newTLSConfig is TLS 1.2 or 1.3 with forward secrecy and authenticated
+// encryption only; curves are Go's own choice, X25519MLKEM768 first. Keys of
+// session tickets are Go's too, which changes them every day.
+func (m *Manager) newTLSConfig() *tls.Config {
+	c := &tls.Config{
+		MinVersion: tls.VersionTLS12, GetCertificate: m.GetCertificate,
+		NextProtos: []string{"h2", "http/1.1"},
+		CipherSuites: []uint16{ // of TLS 1.2; those of 1.3 are all of this kind
+			tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+			tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+			tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+		},
+	}
+	if m.opt.TLS.MinVersion == config.TLS13 {
+		c.MinVersion = tls.VersionTLS13
+	}
+	if m.opt.TLS.Mode == config.TLSACME {
+		c.NextProtos = append(c.NextProtos, acmez.ACMETLS1Protocol)
 	}
 	return c
 }
 
+// TLSConfig is what the server listens with. It must not be changed.
+func (m *Manager) TLSConfig() *tls.Config { return m.tls }
+
 // GetCertificate chooses the certificate of a handshake.
 func (m *Manager) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-	if m.files != nil && (m.files.covers(askedName(hello)) || !isLoopback(hello)) {
-		return m.files.get(), nil
+	name := askedName(hello)
+	if m.files != nil {
+		if c := m.files.get(); covers(c.Leaf, name) || !isLoopback(hello) {
+			return c, nil
+		}
 	}
-	if m.acme != nil && (len(hello.SupportedProtos) == 1 && hello.SupportedProtos[0] == acmez.ACMETLS1Protocol ||
-		slices.Contains(m.acmeNames, strings.ToLower(hello.ServerName))) {
-		if c, err := m.acme.GetCertificate(hello); err == nil && c != nil && len(c.Certificate) > 0 {
+	if a := m.acme.Load(); a != nil {
+		if c := a.certificate(hello, name); c != nil {
 			return c, nil
 		}
 	}
@@ -217,7 +319,7 @@ func askedName(hello *tls.ClientHelloInfo) string {
 			return addr.IP.String()
 		}
 	}
-	return hello.ServerName
+	return strings.ToLower(strings.TrimSuffix(hello.ServerName, "."))
 }
 
 // isLoopback says whether the client is on this machine: its tools keep to the
@@ -228,33 +330,6 @@ func isLoopback(hello *tls.ClientHelloInfo) bool {
 	}
 	addr, ok := hello.Conn.RemoteAddr().(*net.TCPAddr)
 	return ok && addr.IP.IsLoopback()
-}
-
-// Status is one certificate in use.
-type Status struct {
-	Source   string // "internal", "files", "acme"
-	Names    []string
-	NotAfter time.Time
-}
-
-// Status lists the certificates in use.
-func (m *Manager) Status() []Status {
-	var all []Status
-	add := func(source string, leaf *x509.Certificate) {
-		all = append(all, Status{Source: source, Names: leaf.DNSNames, NotAfter: leaf.NotAfter})
-	}
-	if leaf, err := m.localLeaf(); err == nil {
-		add(config.TLSInternal, leaf)
-	}
-	if m.files != nil {
-		add(config.TLSFiles, m.files.get().Leaf)
-	}
-	for _, n := range m.acmeNames {
-		if c, err := m.acme.GetCertificate(&tls.ClientHelloInfo{ServerName: n}); err == nil && c.Leaf != nil {
-			add(config.TLSACME, c.Leaf)
-		}
-	}
-	return all
 }
 
 func (m *Manager) localLeaf() (*x509.Certificate, error) {
@@ -268,11 +343,19 @@ func (m *Manager) localLeaf() (*x509.Certificate, error) {
 	return c.Leaf, nil
 }
 
-// Close ends renewal. Handshakes go on with what is there.
+// Close ends renewal. Handshakes go on with what is there. It may be called more
+// than once.
 func (m *Manager) Close() {
-	m.cancel()
-	for _, c := range m.caches {
-		c.Stop()
-	}
-	m.caches = nil
+	m.closing.Do(func() {
+		m.cancel()
+		if m.done != nil {
+			<-m.done
+		}
+		if m.local != nil {
+			m.local.cache.Stop()
+		}
+		if a := m.acme.Load(); a != nil {
+			a.cache.Stop()
+		}
+	})
 }

@@ -1,10 +1,12 @@
 package certs
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -30,29 +32,100 @@ type Entry struct {
 }
 
 // storage implements certmagic.Storage. The database belongs to one process,
-// so locks live in memory and none can be left behind by a crash.
+// so locks live in memory and none can be left behind by a crash. A certificate
+// and its key, which certmagic stores one after the other, become one value: a
+// crash between the two would else leave a pair that does not fit together.
 type storage struct {
 	kv KV
 
-	mu    sync.Mutex // guards locks
-	locks map[string]chan struct{}
+	mu     sync.Mutex // guards below
+	locks  map[string]chan struct{}
+	staged map[string][]byte // keys whose certificate has not come yet
 }
 
-func newStorage(kv KV) *storage { return &storage{kv: kv, locks: map[string]chan struct{}{}} }
+func newStorage(kv KV) *storage {
+	return &storage{kv: kv, locks: map[string]chan struct{}{}, staged: map[string][]byte{}}
+}
 
-// certmagicPrefix keeps its keys apart from the authority's.
-const certmagicPrefix = "certmagic/"
+const (
+	// certmagicPrefix keeps its keys apart from the authority's.
+	certmagicPrefix = "certmagic/"
+	sitePrefix      = "certificates/" // where certmagic keeps server certificates
+	certSuffix      = ".crt"
+	keySuffix       = ".key"
+)
+
+// siteCert is where the certificate of a key lies; false if key is something else.
+func siteCert(key string) (cert string, ok bool) {
+	base, ok := strings.CutSuffix(key, keySuffix)
+	return base + certSuffix, ok && strings.HasPrefix(key, sitePrefix)
+}
 
 func (s *storage) Store(ctx context.Context, key string, value []byte) error {
-	return s.kv.Put(ctx, certmagicPrefix+key, value)
+	if _, ok := siteCert(key); ok {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.staged[key] = bytes.Clone(value)
+		return nil
+	}
+	base, ok := strings.CutSuffix(key, certSuffix)
+	if !ok || !strings.HasPrefix(key, sitePrefix) {
+		return s.kv.Put(ctx, certmagicPrefix+key, value)
+	}
+	s.mu.Lock()
+	private := s.staged[base+keySuffix]
+	delete(s.staged, base+keySuffix)
+	s.mu.Unlock()
+	if private == nil {
+		return s.kv.Put(ctx, certmagicPrefix+key, value)
+	}
+	if err := s.kv.Put(ctx, certmagicPrefix+key, slices.Concat(value, []byte("\n"), private)); err != nil {
+		return err
+	}
+	// The key beside it is from before they were kept together.
+	if err := s.kv.Delete(ctx, certmagicPrefix+base+keySuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 func (s *storage) Load(ctx context.Context, key string) ([]byte, error) {
-	return s.kv.Get(ctx, certmagicPrefix+key)
+	if cert, ok := siteCert(key); ok {
+		both, err := s.kv.Get(ctx, certmagicPrefix+cert)
+		if err == nil {
+			if _, private := splitPair(both); private != nil {
+				return private, nil
+			}
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	v, err := s.kv.Get(ctx, certmagicPrefix+key)
+	if err == nil && strings.HasPrefix(key, sitePrefix) && strings.HasSuffix(key, certSuffix) {
+		v, _ = splitPair(v)
+	}
+	return v, err
+}
+
+// splitPair parts a value into certificates and the private key behind them, nil
+// if there is none.
+func splitPair(v []byte) (cert, private []byte) {
+	mark := bytes.Index(v, []byte("PRIVATE KEY-----"))
+	if mark < 0 {
+		return v, nil
+	}
+	begin := bytes.LastIndex(v[:mark], []byte("-----BEGIN "))
+	if begin < 0 {
+		return v, nil
+	}
+	return v[:begin], v[begin:]
 }
 
 // Delete removes a key, or everything below it.
 func (s *storage) Delete(ctx context.Context, key string) error {
+	s.mu.Lock()
+	delete(s.staged, key)
+	s.mu.Unlock()
 	below, err := s.kv.List(ctx, certmagicPrefix+key+"/")
 	if err != nil {
 		return err
@@ -99,6 +172,14 @@ func (s *storage) List(ctx context.Context, prefix string, recursive bool) ([]st
 }
 
 func (s *storage) Stat(ctx context.Context, key string) (certmagic.KeyInfo, error) {
+	if cert, ok := siteCert(key); ok {
+		if private, err := s.Load(ctx, key); err == nil {
+			info, _ := s.Stat(ctx, cert) // its time is the time of both
+			return certmagic.KeyInfo{Key: key, Modified: info.Modified, Size: int64(len(private)), IsTerminal: true}, nil
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return certmagic.KeyInfo{}, err
+		}
+	}
 	entries, err := s.kv.List(ctx, certmagicPrefix+key)
 	if err != nil {
 		return certmagic.KeyInfo{}, err

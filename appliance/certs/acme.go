@@ -1,0 +1,168 @@
+package certs
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/caddyserver/certmagic"
+	"github.com/mholt/acmez/v3"
+	"github.com/mholt/acmez/v3/acme"
+
+	"hearth/appliance/config"
+)
+
+// acmeState is what mode acme has beside the local authority.
+type acmeState struct {
+	*managed
+	issuer *certmagic.ACMEIssuer
+	names  []string
+	now    func() time.Time
+}
+
+// Ports are where the server can be reached for the challenges of ACME.
+type Ports struct {
+	TLS  int // of the server, for tls-alpn-01 (RFC 8737)
+	HTTP int // of the redirecting listener, for http-01 (RFC 8555 §8.3); 0: there is none
+}
+
+// Begin starts what goes on in the background: renewal of files and authority
+// and, in mode acme, orders. The listeners must be open, since otherwise the
+// challenges would be answered on ports of their own. It returns at once: an
+// ACME authority that hangs or fails delays nothing. It is called once.
+func (m *Manager) Begin(p Ports) error {
+	if m.opt.TLS.Mode == config.TLSACME {
+		if err := m.beginACME(p); err != nil {
+			return err
+		}
+	}
+	m.done = make(chan struct{})
+	go m.upkeep()
+	return nil
+}
+
+// trusted is the pool behind tls.ca_file; nil: the system's.
+func trusted(t config.TLS) (*x509.CertPool, error) {
+	if t.CAFile == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(t.CAFile)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read tls.ca_file: %w", err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("cannot use tls.ca_file: %s has no PEM certificate", t.CAFile)
+	}
+	return roots, nil
+}
+
+func (m *Manager) beginACME(p Ports) error {
+	t := m.opt.TLS
+	roots, err := trusted(t)
+	if err != nil {
+		return err
+	}
+	a := &acmeState{now: m.opt.Now}
+	for _, n := range t.Names {
+		a.names = append(a.names, strings.ToLower(n))
+	}
+	a.managed = m.manage(config.TLSACME, time.Minute, certmagic.Config{
+		Issuers: []certmagic.Issuer{nobody{}}, // replaced below: one needs the other
+		// An air-gapped box reaches no responder.
+		OCSP: certmagic.OCSPConfig{DisableStapling: !t.OCSP},
+	})
+	template := certmagic.ACMEIssuer{
+		CA: t.Directory, Email: t.Email, Agreed: true, TrustedRoots: roots, Profile: t.Profile,
+		ListenHost: m.opt.ListenHost, AltTLSALPNPort: p.TLS,
+		DisableHTTPChallenge: p.HTTP == 0, AltHTTPPort: p.HTTP,
+		DisableDistributedSolvers: true, // one process has the database
+		Logger:                    m.zlog,
+	}
+	if t.EABKeyID != "" {
+		template.ExternalAccount = &acme.EAB{KeyID: t.EABKeyID, MACKey: m.opt.EABKey}
+	}
+	a.issuer = certmagic.NewACMEIssuer(a.Config, template)
+	a.Issuers[0] = a.issuer
+	m.acme.Store(a)
+	manage := func() error {
+		for _, n := range a.names {
+			m.discardUnreadable(m.background, a.managed, config.TLSACME, n)
+		}
+		return a.ManageAsync(m.background, a.names)
+	}
+	if t.OCSP { // loading a certificate then asks its responder
+		go func() {
+			if err := manage(); err != nil && m.background.Err() == nil {
+				m.events.add(m.background, Event{Kind: EventFailed, Source: config.TLSACME, Error: err.Error()})
+			}
+		}()
+		return nil
+	}
+	return manage()
+}
+
+// nobody is an issuer that issues nothing.
+type nobody struct{}
+
+func (nobody) IssuerKey() string { return "nobody" }
+
+func (nobody) Issue(context.Context, *x509.CertificateRequest) (*certmagic.IssuedCertificate, error) {
+	return nil, errors.New("cannot issue a certificate: ACME is being set up")
+}
+
+// discardUnreadable removes what is stored for name if it cannot be used, so
+// that it is issued anew: better than a server that does not start.
+func (m *Manager) discardUnreadable(ctx context.Context, c *managed, source, name string) {
+	_, err := c.CacheManagedCertificate(ctx, name)
+	if err == nil || errors.Is(err, fs.ErrNotExist) || ctx.Err() != nil {
+		return
+	}
+	m.events.add(ctx, Event{Kind: EventDiscarded, Source: source, Name: name, Error: err.Error()})
+	for _, issuer := range c.Issuers {
+		if err := m.storage.Delete(ctx, certmagic.StorageKeys.CertsSitePrefix(issuer.IssuerKey(), name)); err != nil {
+			m.log.Error("cannot discard a stored certificate", "name", name, "error", err)
+		}
+	}
+}
+
+// certificate is the answer to hello, nil if the local authority should answer:
+// nothing has been issued yet, or what was issued has expired.
+func (a *acmeState) certificate(hello *tls.ClientHelloInfo, name string) *tls.Certificate {
+	challenge := len(hello.SupportedProtos) == 1 && hello.SupportedProtos[0] == acmez.ACMETLS1Protocol
+	if !challenge && !slices.Contains(a.names, name) {
+		return nil
+	}
+	c, err := a.GetCertificate(hello)
+	if err != nil || c == nil || len(c.Certificate) == 0 {
+		return nil
+	}
+	if !challenge && c.Leaf != nil && a.now().After(c.Leaf.NotAfter) {
+		return nil
+	}
+	return c
+}
+
+// current is what is held for name, nil if nothing is.
+func (a *acmeState) current(name string) *certmagic.Certificate {
+	for _, c := range a.cache.AllMatchingCertificates(name) {
+		if c.Leaf != nil {
+			return &c
+		}
+	}
+	return nil
+}
+
+// HTTPChallenge answers r if it is an http-01 challenge of an order of ours.
+func (m *Manager) HTTPChallenge(w http.ResponseWriter, r *http.Request) bool {
+	a := m.acme.Load()
+	return a != nil && a.issuer.HandleHTTPChallenge(w, r)
+}
