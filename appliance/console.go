@@ -38,7 +38,7 @@ func (a *Appliance) openConsole(ctx context.Context) error {
 	for _, op := range operations() {
 		ops = append(ops, op.describe(ctl))
 	}
-	s, err := admin.New(admin.Options{Service: a, Operations: admin.NewRegistry(ops...), Log: a.log, Version: Version, Now: a.now})
+	s, err := admin.New(admin.Options{Service: a, Operations: admin.NewRegistry(ops...), Log: a.log, Version: Version, API: a.baseURL, Now: a.now})
 	if err != nil {
 		return err
 	}

@@ -203,7 +203,7 @@ type menuGroup struct {
 func (x *exchange) frame(title, path string) pageData {
 	data := pageData{
 		"title": title, "path": path, "here": x.r.URL.RequestURI(), "version": x.s.opt.Version,
-		"query": firsts(x.r.URL.Query()), "now": x.s.opt.Now(), "roles": Roles(),
+		"query": firsts(x.r.URL.Query()), "now": x.s.opt.Now(), "roles": Roles(), "base": x.s.opt.API(),
 	}
 	if x.caller != nil {
 		data["me"] = pageData{"user": x.caller.User, "role": string(x.caller.Role), "tenant": x.caller.Tenant, "method": x.caller.Method}
@@ -238,6 +238,9 @@ func (x *exchange) menu(path string) []menuGroup {
 		here := p.Path == path || p.Path != "/" && strings.HasPrefix(path, p.Path+"/")
 		out[i].Items = append(out[i].Items, menuItem{p.Path, p.Title, here})
 	}
+	slices.SortStableFunc(out, func(a, b menuGroup) int {
+		return slices.Index(menuGroups, a.Title) - slices.Index(menuGroups, b.Title)
+	})
 	return out
 }
 

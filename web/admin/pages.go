@@ -1,16 +1,18 @@
 package admin
 
-// allPages is every page, in the order of the menu.
+import "slices"
+
+// allPages is every page, in the order of the menu within its group.
 func allPages() []*Page { return pageList }
 
-var pageList = []*Page{
+var pageList = slices.Concat(boxPages, ownerPages)
+
+// menuGroups is the order of the menu.
+var menuGroups = []string{"Now", "Access", "Traffic", "Records", "Box"}
+
+// boxPages are what the box does.
+var boxPages = []*Page{
 	{Path: "/", Title: "Overview", Group: "Now", File: "overview", Access: ReadTenant, Reads: []Query{
 		{As: "models", Op: "model/served", Optional: true},
-	}},
-	{Path: "/keys", Title: "Keys", Group: "Access", File: "keys", Access: ReadTenant, Reads: []Query{
-		{As: "keys", Op: "key/list"},
-	}},
-	{Path: "/audit", Title: "Audit", Group: "Records", File: "audit", Access: Read, Reads: []Query{
-		{As: "page", Op: "ledger/audit", Args: map[string]string{"*": "$query"}},
 	}},
 }

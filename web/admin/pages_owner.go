@@ -1,0 +1,32 @@
+package admin
+
+// wholeQuery passes every field of the page's address on.
+var wholeQuery = map[string]string{"*": "$query"}
+
+// ownerPages are who may do what, what it costs, and how the box is set up.
+var ownerPages = []*Page{
+	{Path: "/tenants", Title: "Tenants", Group: "Access", File: "tenants", Access: ReadTenant, Reads: []Query{
+		{As: "tenants", Op: "tenant/list", Optional: true},
+	}},
+	{Path: "/keys", Title: "Keys", Group: "Access", File: "keys", Access: ReadTenant, Reads: []Query{
+		{As: "keys", Op: "key/list"},
+		{As: "tenants", Op: "tenant/list", Optional: true},
+	}},
+	{Path: "/keys/{id}", Title: "Key", File: "key", Access: ReadTenant, Reads: []Query{
+		{As: "key", Op: "key/show", Args: map[string]string{"id": "$path.id"}},
+	}},
+	{Path: "/ledger", Title: "Ledger", Group: "Records", File: "ledger", Access: ReadTenant, Reads: []Query{
+		{As: "page", Op: "ledger/list", Args: wholeQuery},
+		{As: "position", Op: "ledger/position", Optional: true},
+	}},
+	{Path: "/ledger/{id}", Title: "Request", File: "request", Access: ReadTenant, Reads: []Query{
+		{As: "found", Op: "ledger/show", Args: map[string]string{"id": "$path.id"}},
+	}},
+	{Path: "/audit", Title: "Audit", Group: "Records", File: "audit", Access: Read, Reads: []Query{
+		{As: "page", Op: "ledger/audit", Args: wholeQuery},
+	}},
+	{Path: "/certificates", Title: "Certificates", Group: "Box", File: "certificates", Access: Read, Reads: []Query{
+		{As: "report", Op: "cert/show"},
+		{As: "log", Op: "cert/events"},
+	}},
+}
