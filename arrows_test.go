@@ -19,7 +19,7 @@ import (
 var arrows = map[string][]string{
 	"hearth":                    {"hearth/appliance"},
 	"hearth/appliance":          {"hearth/appliance/*", "hearth/web", "hearth/web/*", "hearth/policy", "hearth/engine", "hearth/engine/*", "hearth/store"},
-	"hearth/appliance/config":   {"hearth/policy", "hearth/store"},
+	"hearth/appliance/config":   {"hearth/appliance/config/edit", "hearth/policy", "hearth/store"},
 	"hearth/appliance/config/*": {},
 	"hearth/appliance/certs":    {"hearth/appliance/config", "hearth/appliance/reach"},
 	"hearth/appliance/accounts": {"hearth/store", "hearth/appliance/config", "hearth/appliance/reach", "hearth/web/admin"},

@@ -13,6 +13,8 @@ import (
 // A value that is written as text with a unit implements
 // encoding.TextUnmarshaler.
 
+var textType = reflect.TypeFor[encoding.TextUnmarshaler]()
+
 // defaulter fills in the values that a table has when its keys are absent.
 type defaulter interface{ setDefaults() }
 

@@ -5,16 +5,21 @@
 package config
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 
 	"github.com/BurntSushi/toml"
 
+	"hearth/appliance/config/edit"
 	"hearth/policy"
 )
 
-// maxFileBytes bounds a configuration file; a real one has a few kilobytes.
-const maxFileBytes = 4 << 20
+// MaxBytes bounds a configuration file; a real one has a few kilobytes.
+const MaxBytes = edit.MaxBytes
+
+// maxNesting bounds how deep lists and inline tables may lie in one another.
+const maxNesting = 1000
 
 // Config is the whole configuration. The field comments of each table say unit,
 // default and what zero means; appliance.toml at the root says the same for
@@ -72,11 +77,20 @@ func (c *Config) fillEmpty() {
 
 // Load reads and parses the file at path.
 func Load(path string) (*Config, error) {
+	data, err := Read(path)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(path, data)
+}
+
+// Read gives the text of the file at path.
+func Read(path string) ([]byte, error) {
 	data, err := readBounded(path)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the configuration: %w", err)
 	}
-	return Parse(path, data)
+	return data, nil
 }
 
 func readBounded(path string) ([]byte, error) {
@@ -87,8 +101,8 @@ func readBounded(path string) ([]byte, error) {
 	if !st.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file", path)
 	}
-	if st.Size() > maxFileBytes {
-		return nil, fmt.Errorf("%s has %d bytes, at most %d are read", path, st.Size(), maxFileBytes)
+	if st.Size() > MaxBytes {
+		return nil, fmt.Errorf("%s has %d bytes, at most %d are read", path, st.Size(), MaxBytes)
 	}
 	return os.ReadFile(path)
 }
@@ -97,6 +111,14 @@ func readBounded(path string) ([]byte, error) {
 // *Faults that lists everything that is wrong.
 func Parse(name string, data []byte) (*Config, error) {
 	f := &Faults{File: name}
+	if len(data) > MaxBytes {
+		f.add("", "the text has %d bytes, at most %d are read", len(data), MaxBytes)
+		return nil, f
+	}
+	if line := tooDeep(data); line > 0 {
+		f.List = append(f.List, Fault{Line: line, Message: fmt.Sprintf("brackets lie deeper in one another than %d", maxNesting)})
+		return nil, f
+	}
 	var tree map[string]any
 	if _, err := toml.Decode(string(data), &tree); err != nil {
 		f.addSyntax(err)
@@ -114,4 +136,22 @@ func Parse(name string, data []byte) (*Config, error) {
 		return nil, f
 	}
 	return c, nil
+}
+
+// tooDeep gives the line where more brackets are open than any configuration
+// has, 0 if nowhere: the decoder goes down one call a bracket. Those in text and
+// comments count as well, which only matters where a thousand of them stand.
+func tooDeep(data []byte) int {
+	depth := 0
+	for i, c := range data {
+		switch c {
+		case '[', '{':
+			if depth++; depth > maxNesting {
+				return 1 + bytes.Count(data[:i], []byte("\n"))
+			}
+		case ']', '}':
+			depth = max(depth-1, 0)
+		}
+	}
+	return 0
 }
