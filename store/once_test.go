@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -235,4 +236,26 @@ func TestDamagedOnceIsFound(t *testing.T) {
 		set(was)
 	}
 	checkOK(t, s)
+}
+
+// One answer may be kept for several requests at the same time: it is read, and
+// what is too long is clipped in a copy.
+func TestOnceLeavesItsAnswer(t *testing.T) {
+	s := openAt(t, filepath.Join(tempDir(t), "h.db"), Options{})
+	long := strings.Repeat("x", 2*maxString)
+	a := &OnceAnswer{Status: 200, ContentType: long, Header: [][2]string{{"X-Hearth-Contract", long}}, Body: []byte("{}")}
+	var wait sync.WaitGroup
+	for i := range 8 {
+		o := claim(s, fmt.Sprint(i), fmt.Sprint("r", i))
+		mustClaim(t, s, o)
+		wait.Go(func() {
+			if err := s.KeepOnce(o.ID, o.RequestID, a, 0); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wait.Wait()
+	if a.ContentType != long || a.Header[0][1] != long {
+		t.Error("the answer was changed")
+	}
 }
