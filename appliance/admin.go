@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"hearth/appliance/backup"
 	"hearth/appliance/config"
 	"hearth/engine/infer"
 	"hearth/store"
@@ -154,6 +155,9 @@ func connect(env *Env, dir dataDir, conf func() (*config.Config, error)) (*conne
 			return dialAdmin(ctx, dir)
 		}}
 		return &connection{client: &http.Client{Transport: t}, close: func() error { t.CloseIdleConnections(); return nil }}, nil
+	}
+	if p, err := backup.Pending(string(dir)); err != nil || p != nil && p.Phase != backup.Staged {
+		return nil, errors.Join(err, fmt.Errorf("a restore into %s has begun and has not ended: the next start of the server ends it", dir))
 	}
 	if !fileExists(dir.database()) {
 		return nil, fmt.Errorf("there is no ledger in %s: `hearth serve` makes one, --data names another directory", dir)

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"hearth/appliance/backup"
 	"hearth/appliance/certs"
 	"hearth/appliance/config"
 	"hearth/appliance/upstream"
@@ -71,6 +72,9 @@ type Appliance struct {
 	closers []func() error // in the order of opening
 	closing sync.Once
 	first   *firstRun // what this start made, nil if it was not the first
+
+	backups  backups
+	restored *backup.Result // what this start put in place, nil: nothing
 }
 
 // Open brings up every part in order; the models load in the background. If one
@@ -80,6 +84,7 @@ func Open(ctx context.Context, opt Options) (*Appliance, error) {
 		revoked: make(chan struct{}, 1)}
 	a.hardStop, a.stop = context.WithCancelCause(context.Background())
 	for _, part := range []func(context.Context) error{
+		a.openRestore,
 		a.openConfig,
 		a.openStore,
 		a.openTelemetry,
@@ -90,6 +95,7 @@ func Open(ctx context.Context, opt Options) (*Appliance, error) {
 		a.openResponses,
 		a.openUpstreams,
 		a.openUpkeep,
+		a.openBackups,
 		a.openFirstRun,
 		a.openWeb,
 		a.openConsole,

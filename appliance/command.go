@@ -54,7 +54,7 @@ needs no network.`,
 		},
 		sub: []*command{
 			serveCommand(), modelCommand(), keyCommand(), certCommand(), ledgerCommand(), configCommand(), logCommand(),
-			benchCommand(), selftestCommand(), conformCommand(), doctorCommand(), versionCommand(), workerCommand(),
+			benchCommand(), selftestCommand(), conformCommand(), backupCommand(), restoreCommand(), doctorCommand(), versionCommand(), workerCommand(),
 			completionCommand(), completeCommand(),
 		},
 	}

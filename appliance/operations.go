@@ -5,6 +5,7 @@ func operations() []anyOperation {
 	return []anyOperation{
 		opKeyCreate, opKeyList, opKeyRotate, opKeyRevoke, opKeySetup,
 		opLedgerList, opLedgerShow, opLedgerCheck, opLedgerResolve, opLedgerAudit,
+		opBackupCreate, opBackupWrite, opBackupList, opBackupStatus, opBackupDownload, opBackupVerify, opBackupDelete, opBackupRestore, opBackupCancel,
 		opLedgerExport, opLedgerPosition, opLedgerReconcile, opLedgerReconcileApply,
 		opReload,
 		opModels,
