@@ -1,9 +1,6 @@
 package policy
 
 import (
-	"slices"
-	"strings"
-
 	"hearth/engine/infer"
 	"hearth/store"
 )
@@ -48,18 +45,27 @@ type Grants struct {
 	Effects     []string `json:"effects,omitempty"`
 }
 
-// NoTool is what stands in Grants.Tools of a caller that may declare none.
-const NoTool = "\x00"
+// NoGrant stands alone in a list of Grants that allows nothing, where an empty
+// list would allow all.
+const NoGrant = "\x00"
+
+// maxCallerID bounds an id, so that the ids of budgets that are made of it fit
+// into the ledger.
+const maxCallerID = 180
 
 // CallerID makes the id of a caller that is no key: kind/source/tenant/subject.
 // subject must be plain text without slashes. The tenant is part of it, since
 // one person may come for several, whose money and answers are kept apart.
 func CallerID(kind Kind, source, tenant, subject string) string {
-	parts := []string{string(kind), source, tenant, subject}
-	if source == "" {
-		parts = slices.Delete(parts, 1, 2)
+	prefix := string(kind) + "/"
+	if source != "" {
+		prefix += source + "/"
 	}
-	return strings.Join(parts, "/")
+	prefix += tenant + "/"
+	if len(prefix)+len(subject) > maxCallerID {
+		subject = digest(subject)
+	}
+	return prefix + subject
 }
 
 // Console is a person who is signed in at the control plane and asks on behalf
@@ -90,7 +96,7 @@ func (p *Policy) Live(id *Identity) error {
 func (p *Policy) tenantOf(s *Snapshot, k *store.Key) (*tenant, error) {
 	t := s.tenants[k.Tenant]
 	if t == nil || t.disabled {
-		return nil, infer.Errorf(infer.CodeForbidden, "the tenant of this api key is disabled")
+		return nil, infer.Errorf(infer.CodeForbidden, "the tenant of this caller is unknown or disabled")
 	}
 	return t, nil
 }

@@ -15,7 +15,15 @@ type scope struct {
 }
 
 func scopeOf(t *tenant, k *store.Key) scope {
-	return scope{classes: both(t.dataClasses, k.DataClasses), regions: both(t.regions, k.Regions), effects: [2][]string{t.effects, k.Effects}}
+	return scope{classes: granted(both(t.dataClasses, k.DataClasses)), regions: granted(both(t.regions, k.Regions)), effects: [2][]string{t.effects, k.Effects}}
+}
+
+// granted reads a list that allows nothing as what it says.
+func granted(list []string) []string {
+	if len(list) == 1 && list[0] == NoGrant {
+		return []string{}
+	}
+	return list
 }
 
 // both gives what two lists have in common, where an empty list has everything;

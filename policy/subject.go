@@ -20,6 +20,10 @@ func Subject(s string) string {
 	}) {
 		return s
 	}
+	return digest(s)
+}
+
+func digest(s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return "~" + subjectEncoding.EncodeToString(sum[:20])
 }
