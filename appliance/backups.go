@@ -262,7 +262,7 @@ func listBackups(ctx context.Context, c *control) ([]backupFile, error) {
 		if d := b.Created.Compare(a.Created); d != 0 {
 			return d
 		}
-		return strings.Compare(b.Name, a.Name)
+		return b.Modified.Compare(a.Modified)
 	})
 	return out, nil
 }
