@@ -97,7 +97,7 @@ func (c *control) backupDir() (string, *config.Backup, error) {
 	return dir, &conf.Backup, nil
 }
 
-func (c *control) getenv(name string) string {
+func (c *control) variable(name string) string {
 	if c.server != nil {
 		return c.server.env.Getenv(name)
 	}
@@ -310,7 +310,7 @@ func (c *control) passphraseFor(given string, b *config.Backup) (string, error) 
 	if given != "" || b.Passphrase == "" {
 		return given, nil
 	}
-	p, err := readReference(b.Passphrase, c.dir, c.getenv)
+	p, err := readReference(b.Passphrase, c.dir, c.variable)
 	if err != nil {
 		return "", infer.Errorf(infer.CodeUnavailable, "cannot read the passphrase of backups (backup.passphrase): %v", err)
 	}
