@@ -18,6 +18,8 @@ require (
 	golang.org/x/time v0.16.0
 )
 
+require golang.org/x/term v0.47.0
+
 require (
 	github.com/fxamacker/cbor/v2 v2.9.4 // indirect
 	github.com/go-jose/go-jose/v4 v4.1.8

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"hearth/appliance/backup"
+	"hearth/appliance/accounts"
 	"hearth/appliance/certs"
 	"hearth/appliance/config"
 	"hearth/appliance/upstream"
@@ -52,12 +53,12 @@ type Appliance struct {
 	console   *console // nil where admin.listen is "off"
 	listeners []listener
 	certs     atomic.Pointer[certs.Manager]
+	accounts  *accounts.Accounts
 	redirect  atomic.Pointer[redirect] // nil: there is none
 
 	conf       atomic.Pointer[config.Config]
 	generation atomic.Int64 // configurations taken
 	reloading  sync.Mutex   // one reload at a time
-	setup      sync.Mutex   // one use of the set-up token at a time
 
 	draining  atomic.Bool
 	open      atomic.Int64  // requests admitted and not released
@@ -95,6 +96,7 @@ func Open(ctx context.Context, opt Options) (*Appliance, error) {
 		a.openResponses,
 		a.openUpstreams,
 		a.openUpkeep,
+		a.openAccounts,
 		a.openBackups,
 		a.openFirstRun,
 		a.openWeb,
@@ -249,6 +251,7 @@ func (a *Appliance) Reload(ctx context.Context) error {
 	}
 	a.policy.SetLocal(specNames(specs))
 	a.models.apply(specs)
+	a.accounts.Configure(signInSettings(c, a.configPath(), a.env.Getenv))
 	a.logs.take(c)
 	newTLS.take()
 	a.conf.Store(c)

@@ -379,14 +379,14 @@ func TestMaxRequests(t *testing.T) {
 func TestSessions(t *testing.T) {
 	b := newTestbed(t)
 	ctx := context.Background()
-	if _, err := b.Setup(ctx, "wrong", "127.0.0.1:1"); infer.AsError(err).Code != infer.CodeUnauthorized {
+	if _, err := b.accounts.Redeem(ctx, "wrong", "127.0.0.1:1", ""); infer.AsError(err).Code != infer.CodeUnauthorized {
 		t.Errorf("a wrong token: %v", err)
 	}
-	s, err := b.Setup(ctx, b.first.SetupToken, "127.0.0.1:1")
+	s, err := b.accounts.Redeem(ctx, b.first.SetupToken, "127.0.0.1:1", "")
 	if err != nil || s.Role != admin.Owner {
 		t.Fatalf("%+v, %v", s, err)
 	}
-	if _, err := b.Setup(ctx, b.first.SetupToken, "127.0.0.1:1"); err == nil {
+	if _, err := b.accounts.Redeem(ctx, b.first.SetupToken, "127.0.0.1:1", ""); err == nil {
 		t.Error("the token worked twice")
 	}
 	g, err := b.Admit(ctx, web.Caller{RequestID: "browser", Principal: &web.Principal{User: s.User, Tenant: "default"}})
@@ -394,10 +394,10 @@ func TestSessions(t *testing.T) {
 		t.Fatalf("%+v, %v", g, err)
 	}
 	g.Release()
-	if err := b.SignOut(ctx, s.Secret); err != nil {
+	if err := b.accounts.SignOut(ctx, s.Secret); err != nil {
 		t.Error(err)
 	}
-	if _, err := b.Session(ctx, s.Secret, ""); err == nil {
+	if _, err := b.accounts.Session(ctx, s.Secret, ""); err == nil {
 		t.Error("a session outlived its end")
 	}
 	if err := b.SignOut(ctx, "unknown"); err != nil {

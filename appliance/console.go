@@ -15,9 +15,6 @@ import (
 	"hearth/web/admin"
 )
 
-// The appliance is what the control plane stands on.
-var _ admin.Service = (*Appliance)(nil)
-
 // console is the control plane with its listeners.
 type console struct {
 	server    *admin.Server
@@ -38,13 +35,13 @@ func (a *Appliance) openConsole(ctx context.Context) error {
 	for _, op := range operations() {
 		ops = append(ops, op.describe(ctl))
 	}
-	s, err := admin.New(admin.Options{Service: a, Operations: admin.NewRegistry(ops...), Log: a.log, Version: Version, API: a.baseURL, Now: a.now})
+	s, err := admin.New(admin.Options{Service: consoleService{a.accounts, a}, Operations: admin.NewRegistry(ops...), Log: a.log, Version: Version, API: a.baseURL, Now: a.now})
 	if err != nil {
 		return err
 	}
 	a.console = &console{server: s}
 	a.onClose(a.closeConsole)
-	if asked && !a.HasOwner(ctx) && !config.LocalOnly(addr) {
+	if asked && !a.accounts.HasOwner(ctx) && !config.LocalOnly(addr) {
 		_, port, _ := net.SplitHostPort(addr)
 		a.log.Warn("the control plane is open to this machine only until it has an owner", "admin.listen", addr)
 		addr = net.JoinHostPort("localhost", port)
@@ -117,7 +114,7 @@ func (a *Appliance) consoleTLS() *tls.Config {
 	if a.config().TLS.Mode == config.TLSOff {
 		return nil
 	}
-	return a.tlsConfig()
+	return a.tlsConfig(a.askForCertificates)
 }
 
 func (a *Appliance) closeConsole() error {

@@ -68,6 +68,7 @@ var (
 		name: "key/setup", access: admin.Nobody,
 		summary: "make a one-time link that signs the owner in",
 		run:     makeSetupLink,
+		subject: func(none) string { return "set-up link" },
 	}
 	opLedgerList = operation[store.Filter, store.Page]{
 		name: "ledger/list", place: "GET /ledger", access: admin.ReadTenant,
@@ -182,15 +183,6 @@ func makeSetupLink(ctx context.Context, c *control, _ none) (setupLink, error) {
 	if c.server.console == nil {
 		return setupLink{}, infer.Errorf(infer.CodeConflict, "there is no status page: admin.listen is off")
 	}
-	keys, err := c.store.Keys(ctx)
-	if err != nil {
-		return setupLink{}, err
-	}
-	for _, k := range keys {
-		if _, err := c.server.liveKey(ctx, k.ID); err == nil {
-			token, err := c.server.newSetupToken(ctx, k)
-			return setupLink{c.server.adminURL() + setupFragment + token, c.server.now().Add(setupLifetime)}, err
-		}
-	}
-	return setupLink{}, infer.Errorf(infer.CodeConflict, "there is no live api key that the page could act for: make one first")
+	token, expires, err := c.server.accounts.NewSetUp(ctx)
+	return setupLink{c.server.adminURL() + setupFragment + token, expires}, err
 }

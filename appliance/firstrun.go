@@ -60,7 +60,7 @@ func (a *Appliance) openFirstRun(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("cannot make the first api key: %w", err)
 	}
-	token, err := a.newSetupToken(ctx, key.Key)
+	token, _, err := a.accounts.NewSetUp(ctx)
 	if err != nil {
 		return fmt.Errorf("cannot make the set-up token: %w", err)
 	}

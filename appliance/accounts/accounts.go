@@ -30,6 +30,8 @@ type Options struct {
 	Now     func() time.Time
 	// Audit appends to the audit trail; nil: nothing is written.
 	Audit func(context.Context, store.Audit) error
+	// Owned is called when there is an owner for the first time; nil: nobody is.
+	Owned func()
 
 	hashing *parameters // of passwords, for tests
 }
@@ -226,7 +228,7 @@ func (a *Accounts) get(id string) *account {
 
 // HasOwner says whether there is an owner who can sign in: the control plane
 // listens to this machine only until then.
-func (a *Accounts) HasOwner() bool {
+func (a *Accounts) HasOwner(context.Context) bool {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
 	for _, ac := range a.byID {
@@ -298,6 +300,9 @@ func (a *Accounts) createLocked(ctx context.Context, ac *account) (Account, erro
 func (a *Accounts) keep(ctx context.Context, ac *account) (Account, error) {
 	if err := a.put(ctx, atAccount+ac.ID, ac); err != nil {
 		return Account{}, err
+	}
+	if ac.opens() && a.o.Owned != nil && !a.HasOwner(ctx) {
+		defer a.o.Owned()
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -57,7 +57,7 @@ func (a *Accounts) linkFault(l *link) error {
 // way in. Earlier ones stop working.
 func (a *Accounts) NewSetUp(ctx context.Context) (token string, expires time.Time, err error) {
 	l := &link{Kind: linkRecovery, Expires: a.o.Now().Add(SetUpLifetime)}
-	if !a.HasOwner() {
+	if !a.HasOwner(ctx) {
 		l.Kind = linkFirst
 	}
 	token, err = a.keepLink(ctx, l, func(o *link) bool { return o.Kind != linkInvitation })
@@ -166,29 +166,22 @@ func (a *Accounts) redeem(ctx context.Context, token, peer, old string) (*admin.
 	return a.beginLocked(ctx, s, ac, old)
 }
 
-// Enrolment is what a session that a link opened is there for.
-type Enrolment struct {
-	// First says that the first owner is to be made, Name else whose account it is.
-	First bool
-	Name  string
-}
-
 // Enrolment says what a session is there for; false for one that no link opened,
 // or that has nothing left to do.
-func (a *Accounts) Enrolment(secret string) (Enrolment, bool) {
+func (a *Accounts) Enrolment(secret string) (admin.Enrolment, bool) {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
 	s := a.sessions[hashOf(secret)]
 	if s == nil || a.sessionFault(s, a.byID[s.Account]) != nil {
-		return Enrolment{}, false
+		return admin.Enrolment{}, false
 	}
 	switch s.Link {
 	case linkFirst:
-		return Enrolment{First: true}, true
+		return admin.Enrolment{First: true}, true
 	case linkInvitation:
-		return Enrolment{Name: s.User}, true
+		return admin.Enrolment{Name: s.User}, true
 	}
-	return Enrolment{}, false
+	return admin.Enrolment{}, false
 }
 
 // Enrol gives the account that a link's session is there for a password, makes
@@ -209,7 +202,7 @@ func (a *Accounts) Enrol(ctx context.Context, secret, name, password, peer strin
 	if err != nil {
 		return nil, err
 	}
-	return a.enrol(ctx, secret, name, "password", peer, func(ac *account) error {
+	return a.enrol(ctx, secret, name, &session{Method: "password", Peer: peer}, func(ac *account) error {
 		ac.Password, ac.Changed = phc, a.o.Now()
 		return nil
 	})
@@ -217,7 +210,7 @@ func (a *Accounts) Enrol(ctx context.Context, secret, name, password, peer strin
 
 // enrol gives the first credential. It checks anew that the session may: of two
 // at the same time the second finds an owner, or another epoch.
-func (a *Accounts) enrol(ctx context.Context, secret, name, method, peer string, give func(*account) error) (*admin.Session, error) {
+func (a *Accounts) enrol(ctx context.Context, secret, name string, s *session, give func(*account) error) (*admin.Session, error) {
 	a.changing.Lock()
 	defer a.changing.Unlock()
 	e, ok := a.Enrolment(secret)
@@ -243,9 +236,9 @@ func (a *Accounts) enrol(ctx context.Context, secret, name, method, peer string,
 	}
 	a.sweep(ctx) // the link's session, and every other that was to make the first owner
 	if e.First {
-		a.record(ctx, store.Audit{Actor: "set-up link from " + networkOf(peer), Action: "account/create", Subject: v.Name, Detail: "the first owner, with a " + method})
+		a.record(ctx, store.Audit{Actor: "set-up link from " + networkOf(s.Peer), Action: "account/create", Subject: v.Name, Detail: "the first owner, with a " + s.Method})
 	} else {
-		a.record(ctx, store.Audit{Actor: v.Name + " (invitation) from " + networkOf(peer), Action: "account/enrol", Subject: v.Name, Detail: method})
+		a.record(ctx, store.Audit{Actor: v.Name + " (invitation) from " + networkOf(s.Peer), Action: "account/enrol", Subject: v.Name, Detail: s.Method})
 	}
-	return a.beginLocked(ctx, &session{Method: method, Peer: peer}, a.get(v.ID), secret)
+	return a.beginLocked(ctx, s, a.get(v.ID), secret)
 }

@@ -42,13 +42,6 @@ type Passkey struct {
 	Synced  bool      `json:"synced"` // kept by a provider on several devices
 }
 
-// Challenge is what a page hands to navigator.credentials, and the ticket that
-// comes back with the answer.
-type Challenge struct {
-	Ticket  string          `json:"ticket"`
-	Options json.RawMessage `json:"options"`
-}
-
 // holder is an account as the library sees it.
 type holder struct {
 	id   []byte
@@ -114,37 +107,37 @@ type registration struct {
 
 // BeginPasskey begins to make a passkey for an account, at the origin that the
 // page was opened at. bound is something that only the same caller can show.
-func (a *Accounts) BeginPasskey(id, origin, bound string) (Challenge, error) {
+func (a *Accounts) BeginPasskey(id, origin, bound string) (admin.Challenge, error) {
 	ac := a.get(id)
 	if ac == nil {
-		return Challenge{}, noAccount(id)
+		return admin.Challenge{}, noAccount(id)
 	}
 	if len(ac.Passkeys) >= maxPasskeys {
-		return Challenge{}, infer.Errorf(infer.CodeConflict, "an account has %d passkeys at most: remove one", maxPasskeys)
+		return admin.Challenge{}, infer.Errorf(infer.CodeConflict, "an account has %d passkeys at most: remove one", maxPasskeys)
 	}
 	return a.beginRegistration(ac, &registration{account: ac.ID, name: ac.Name}, origin, bound)
 }
 
-func (a *Accounts) beginRegistration(ac *account, r *registration, origin, bound string) (Challenge, error) {
+func (a *Accounts) beginRegistration(ac *account, r *registration, origin, bound string) (admin.Challenge, error) {
 	w, rp, err := relyingParty(origin)
 	if err != nil {
-		return Challenge{}, err
+		return admin.Challenge{}, err
 	}
 	h := holderOf(ac, rp)
 	o, data, err := w.BeginRegistration(h, webauthn.WithExclusions(webauthn.Credentials(h.keys).CredentialDescriptors()))
 	if err != nil {
-		return Challenge{}, infer.AsError(err)
+		return admin.Challenge{}, infer.AsError(err)
 	}
 	r.origin, r.data = origin, *data
 	return a.challenge(o.Response, bound, r)
 }
 
-func (a *Accounts) challenge(options any, bound string, state any) (Challenge, error) {
+func (a *Accounts) challenge(options any, bound string, state any) (admin.Challenge, error) {
 	b, err := json.Marshal(options)
 	if err != nil {
-		return Challenge{}, err
+		return admin.Challenge{}, err
 	}
-	c := Challenge{Ticket: newSecret(), Options: b}
+	c := admin.Challenge{Ticket: newSecret(), Options: b}
 	a.pending.begin(c.Ticket, bound, state)
 	return c, nil
 }
@@ -233,20 +226,20 @@ func (a *Accounts) addKey(ac *account, k passkey) error {
 
 // BeginEnrol begins the first passkey of the account that a link's session, of
 // the secret, is there for.
-func (a *Accounts) BeginEnrol(secret, name, origin string) (Challenge, error) {
+func (a *Accounts) BeginEnrol(secret, name, origin string) (admin.Challenge, error) {
 	e, ok := a.Enrolment(secret)
 	if !ok {
-		return Challenge{}, errNoSession
+		return admin.Challenge{}, errNoSession
 	}
 	if !e.First {
 		ac := a.get(e.Name)
 		if ac == nil {
-			return Challenge{}, errNoSession
+			return admin.Challenge{}, errNoSession
 		}
 		return a.beginRegistration(ac, &registration{account: ac.ID, name: ac.Name}, origin, secret)
 	}
 	if err := checkName(name); err != nil {
-		return Challenge{}, err
+		return admin.Challenge{}, err
 	}
 	id := newID()
 	return a.beginRegistration(&account{ID: id, Name: name}, &registration{account: id, name: name, first: true}, origin, secret)
@@ -263,7 +256,7 @@ func (a *Accounts) FinishEnrol(ctx context.Context, secret, ticket, label string
 	if err != nil {
 		return nil, err
 	}
-	return a.enrol(ctx, secret, r.name, "passkey", peer, func(ac *account) error {
+	return a.enrol(ctx, secret, r.name, &session{Method: "passkey", Key: k.ID, Peer: peer}, func(ac *account) error {
 		if r.first {
 			ac.ID = r.account // the authenticator knows it by that
 		}
@@ -278,14 +271,14 @@ type assertion struct {
 }
 
 // BeginSignIn begins a sign-in by passkey, of whom nobody knows yet.
-func (a *Accounts) BeginSignIn(origin string) (Challenge, error) {
+func (a *Accounts) BeginSignIn(origin string) (admin.Challenge, error) {
 	w, _, err := relyingParty(origin)
 	if err != nil {
-		return Challenge{}, err
+		return admin.Challenge{}, err
 	}
 	o, data, err := w.BeginDiscoverableLogin(webauthn.WithUserVerification(protocol.VerificationRequired))
 	if err != nil {
-		return Challenge{}, infer.AsError(err)
+		return admin.Challenge{}, infer.AsError(err)
 	}
 	return a.challenge(o.Response, "", &assertion{origin, *data})
 }
@@ -307,7 +300,7 @@ func (a *Accounts) FinishSignIn(ctx context.Context, ticket string, answer []byt
 		return nil, err
 	}
 	t.good()
-	return a.signedIn(ctx, ac, &session{Method: "passkey", Peer: peer}, old, func(now *account) error {
+	return a.signedIn(ctx, ac, &session{Method: "passkey", Key: keyOf(ac, key), Peer: peer}, old, func(now *account) error {
 		for i := range now.Passkeys {
 			if k := &now.Passkeys[i]; bytes.Equal(k.Key.ID, key.ID) {
 				k.Used = a.o.Now()
@@ -361,6 +354,20 @@ func (a *Accounts) asserted(ticket string, answer []byte) (*account, *webauthn.C
 	return ac, key, nil
 }
 
+// keyOf is our id of a credential.
+func keyOf(ac *account, key *webauthn.Credential) string {
+	for i := range ac.Passkeys {
+		if bytes.Equal(ac.Passkeys[i].Key.ID, key.ID) {
+			return ac.Passkeys[i].ID
+		}
+	}
+	return ""
+}
+
+func (ac *account) hasKey(id string) bool {
+	return slices.ContainsFunc(ac.Passkeys, func(k passkey) bool { return k.ID == id })
+}
+
 func (k *passkey) show() Passkey {
 	return Passkey{ID: k.ID, Name: k.Name, Host: k.RP, Created: k.Created, Used: k.Used, Synced: k.Key.Flags.BackupState}
 }
@@ -397,8 +404,8 @@ func (a *Accounts) RenamePasskey(ctx context.Context, id, key, name string) (Pas
 	return out, err
 }
 
-// RemovePasskey forgets a passkey, and ends the sessions of the account: one of
-// them may be by it. The last way in of the last owner stays.
+// RemovePasskey forgets a passkey; the sessions that it opened end. The last way
+// in stays.
 func (a *Accounts) RemovePasskey(ctx context.Context, id, key string) (Passkey, error) {
 	var out Passkey
 	_, err := a.change(ctx, id, func(ac *account) error {
@@ -411,7 +418,6 @@ func (a *Accounts) RemovePasskey(ctx context.Context, id, key string) (Passkey, 
 		}
 		out = ac.Passkeys[i].show()
 		ac.Passkeys = slices.Delete(ac.Passkeys, i, i+1)
-		ac.Epoch++
 		return nil
 	})
 	return out, err
@@ -420,4 +426,3 @@ func (a *Accounts) RemovePasskey(ctx context.Context, id, key string) (Passkey, 
 func noPasskey(id string) error {
 	return infer.Errorf(infer.CodeNotFound, "there is no passkey %.32q", id)
 }
-

@@ -30,6 +30,7 @@ type session struct {
 	Method   string     `json:"method"`
 	Issuer   string     `json:"issuer,omitempty"` // of the provider that answers for it
 	Link     string     `json:"link,omitempty"`   // kind of the link that opened it
+	Key      string     `json:"key,omitempty"`    // id of the passkey that did
 	Peer     string     `json:"peer"`
 	Created  time.Time  `json:"created"`
 	Verified time.Time  `json:"verified"`
@@ -61,7 +62,7 @@ func (a *Accounts) sessionFault(s *session, ac *account) error {
 	case !now.Before(s.Expires), now.Sub(s.Used) > set.Idle, now.Sub(s.Created) > set.Lifetime:
 		return errNoSession
 	case s.Account != "":
-		if ac == nil || ac.Disabled || ac.Epoch != s.Epoch {
+		if ac == nil || ac.Disabled || ac.Epoch != s.Epoch || s.Key != "" && !ac.hasKey(s.Key) {
 			return errNoSession
 		}
 	case s.Link == linkFirst:

@@ -234,10 +234,7 @@ func statusOf(c infer.Code) int {
 // everyone else.
 func (x *exchange) fail(err error) {
 	f := x.faultOf(err)
-	var e *infer.Error
-	if errors.As(err, &e) && e.RetryAfter > 0 {
-		x.w.Header().Set("Retry-After", strconv.Itoa(int(e.RetryAfter.Seconds()+0.999)))
-	}
+	x.retryAfter(err)
 	if x.wantsPage() {
 		if f.Code == infer.CodeUnauthorized && x.caller == nil && x.r.Method == http.MethodGet {
 			to := "/signin"
@@ -256,6 +253,14 @@ func (x *exchange) fail(err error) {
 	_ = x.json(statusOf(f.Code), struct {
 		Error Fault `json:"error"`
 	}{f})
+}
+
+// retryAfter says when to try again, where the error knows.
+func (x *exchange) retryAfter(err error) {
+	var e *infer.Error
+	if errors.As(err, &e) && e.RetryAfter > 0 {
+		x.w.Header().Set("Retry-After", strconv.Itoa(int(e.RetryAfter.Seconds()+0.999)))
+	}
 }
 
 // wantsPage says whether who asks is a person with a browser.

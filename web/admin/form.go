@@ -2,6 +2,7 @@ package admin
 
 import (
 	"encoding/base64"
+	"errors"
 	"io"
 	"mime"
 	"net/http"
@@ -32,6 +33,8 @@ func (x *exchange) form() error {
 	switch {
 	case err != nil && x.r.Header.Get("Accept") == "application/json":
 		return err
+	case asksAgain(err) && x.session != nil:
+		return x.redirect("/signin?again=1&then=" + url.QueryEscape(back))
 	case err != nil:
 		return x.formAgain(op, back, values, err)
 	case x.r.Header.Get("Accept") == "application/json":
@@ -47,6 +50,12 @@ func (x *exchange) form() error {
 		return x.render(http.StatusOK, file, data)
 	}
 	return x.redirect(withDone(back, op.Name))
+}
+
+// asksAgain says whether an operation asks for a recent proof of who it is.
+func asksAgain(err error) bool {
+	var e *infer.Error
+	return errors.As(err, &e) && e.Code == infer.CodeForbidden && e.Param == "reauthenticate"
 }
 
 // act binds and runs.

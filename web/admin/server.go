@@ -137,6 +137,7 @@ type exchange struct {
 	route   Route
 	id      string
 	session *Session          // nil without a cookie that is good
+	secret  string            // of the session
 	caller  *Caller           // nil on open routes without a credential
 	was     map[string]string // fields of a form that failed
 }

@@ -24,7 +24,15 @@ func (x *exchange) admit() error {
 	} else if c, err := x.r.Cookie(cookieName); err == nil && c.Value != "" && len(c.Value) <= 512 {
 		if s, err := x.s.opt.Service.Session(x.r.Context(), c.Value, peer); err == nil {
 			x.session, x.caller = s, &s.Caller
+			x.secret = c.Value
 		}
+	}
+	if x.caller == nil && x.r.TLS != nil && len(x.r.TLS.PeerCertificates) > 0 {
+		c, err := x.s.opt.Service.VerifyPeer(x.r.Context(), x.r.TLS.PeerCertificates, peer)
+		if err != nil && !x.route.Open {
+			return err
+		}
+		x.caller = c
 	}
 	if x.caller != nil {
 		x.r = x.r.WithContext(With(x.r.Context(), x.caller))
