@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html/template"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,6 +27,7 @@ func (p *pages) funcs() template.FuncMap {
 		"when": when, "date": dateText, "until": untilText, "pct": pct, "share": share, "short": short,
 		"join": join, "list": list, "dict": dict, "json": jsonText, "default": orDefault, "add": add,
 		"has": has, "chart": chartOf, "spark": spark, "bar": bar, "lines": lines, "time": timeAttr,
+		"age": ageText, "clock": clockText, "backwards": backwards, "rate": rate, "cut": clipText, "span": goSpan,
 	}
 }
 
@@ -224,6 +226,80 @@ func untilText(now, v any) string {
 	} else {
 		return "in " + spanText(d)
 	}
+}
+
+// ageText is how long ago a time was, in words of one unit.
+func ageText(now, v any) string {
+	at, ok := moment(v)
+	from, _ := moment(now)
+	if !ok {
+		return dash
+	}
+	d := from.Sub(at)
+	switch {
+	case d < 0:
+		return untilText(now, v)
+	case d < time.Minute:
+		return fmt.Sprintf("%d s ago", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%d min ago", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h ago", int(d.Hours()))
+	}
+	return fmt.Sprintf("%d days ago", int(d.Hours()/24))
+}
+
+// goSpan is a span as Go writes it ("24h0m0s"), in words.
+func goSpan(v any) string {
+	s, _ := v.(string)
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		return s
+	}
+	if d >= time.Hour && d%time.Hour == 0 {
+		return fmt.Sprintf("%d h", d/time.Hour)
+	}
+	if d >= time.Minute && d < time.Hour && d%time.Minute == 0 {
+		return fmt.Sprintf("%d min", d/time.Minute)
+	}
+	return spanText(d)
+}
+
+// clockText is the time of day to the millisecond, with the date for machines.
+func clockText(v any) template.HTML {
+	at, ok := moment(v)
+	if !ok {
+		return dash
+	}
+	at = at.UTC()
+	return template.HTML(`<time datetime="` + at.Format(time.RFC3339Nano) + `">` + at.Format("01-02 15:04:05.000") + `</time>`)
+}
+
+// backwards is a list from its end.
+func backwards(v any) []any {
+	l, _ := v.([]any)
+	l = slices.Clone(l)
+	slices.Reverse(l)
+	return l
+}
+
+// rate is a part of a whole in percent, a dash where there is no whole.
+func rate(part, whole any) string {
+	p, _ := number(part)
+	w, _ := number(whole)
+	if w <= 0 {
+		return dash
+	}
+	return share(p / w)
+}
+
+// clipText is a text of at most n bytes.
+func clipText(n int, v any) string {
+	s := fmt.Sprint(v)
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "") + "…"
 }
 
 // pct is a share of a whole in percent, 0 to 100, for widths.
