@@ -45,6 +45,7 @@ func (x *exchange) form() error {
 		if err != nil {
 			return err
 		}
+		x.was = typed(values)
 		data := x.frame("Done", "")
 		data["result"], data["back"] = result, back
 		return x.render(http.StatusOK, file, data)
@@ -71,7 +72,7 @@ func (x *exchange) act(op *Operation, values url.Values) (any, error) {
 }
 
 // formAgain shows the page that the form stood on, with what was wrong and with
-// what had been typed. Secrets are not given back.
+// what had been typed.
 func (x *exchange) formAgain(op *Operation, back string, values url.Values, err error) error {
 	f := x.faultOf(err)
 	p, r := x.s.pageAt(x.r.Context(), back)
@@ -80,14 +81,37 @@ func (x *exchange) formAgain(op *Operation, back string, values url.Values, err 
 		return nil
 	}
 	x.r = r
+	x.was = typed(values)
+	return x.page(statusOf(f.Code), p, pageData{"fault": f, "failed": op.Name})
+}
+
+// typed is what had been typed into a form, to be shown again. Secrets are not
+// given back.
+func typed(values url.Values) map[string]string {
 	was := firsts(values)
 	for name := range was {
 		if strings.Contains(name, "password") || strings.Contains(name, "secret") || strings.Contains(name, "token") {
 			delete(was, name)
 		}
 	}
-	x.was = was
-	return x.page(statusOf(f.Code), p, pageData{"fault": f, "failed": op.Name})
+	return was
+}
+
+// edit shows a page with its form filled in as it is posted, to go on with.
+func (x *exchange) edit() error {
+	values, err := x.fields()
+	if err != nil {
+		return err
+	}
+	p, r := x.s.pageAt(x.r.Context(), "/"+x.r.PathValue("page"))
+	if p == nil {
+		return infer.Errorf(infer.CodeNotFound, "there is no such page")
+	}
+	if !p.Access.Allows(x.caller.Role) {
+		return infer.Errorf(infer.CodeForbidden, "your role (%s) may not see this page", x.caller.Role)
+	}
+	x.r, x.was = r, typed(values)
+	return x.page(http.StatusOK, p, pageData{})
 }
 
 // withDone notes in a local path what has been done.

@@ -59,6 +59,7 @@ func (s *Server) pageRoutes() {
 	s.handle(Route{Method: "GET", Path: "/favicon.ico", Open: true}, (*exchange).favicon)
 	s.handle(Route{Method: "GET", Path: "/live", Access: ReadTenant}, (*exchange).live)
 	s.handle(Route{Method: "POST", Path: "/do/{operation...}", Access: ReadTenant}, (*exchange).form)
+	s.handle(Route{Method: "POST", Path: "/edit/{page...}", Access: ReadTenant}, (*exchange).edit)
 	s.handle(Route{Method: "GET", Path: "/get/{operation...}", Access: ReadTenant}, (*exchange).download)
 	for _, path := range []string{"/play/v1/chat/completions", "/play/v1/messages", "/play/v1/responses"} {
 		s.handle(Route{Method: "POST", Path: path, Access: OperateTenant}, (*exchange).play)

@@ -29,4 +29,26 @@ var ownerPages = []*Page{
 		{As: "report", Op: "cert/show"},
 		{As: "log", Op: "cert/events"},
 	}},
+	{Path: "/config", Title: "Configuration", Group: "Box", File: "config", Access: Read, Reads: []Query{
+		{As: "config", Op: "config/get"},
+		{As: "history", Op: "config/history"},
+	}},
+	{Path: "/config/{revision}", Title: "Revision", File: "revision", Access: Read, Reads: []Query{
+		{As: "revision", Op: "config/show_revision", Args: map[string]string{"revision": "$path.revision"}},
+		{As: "difference", Op: "config/diff", Args: map[string]string{"from": "$path.revision"}},
+	}},
+	{Path: "/accounts", Title: "Accounts", Group: "Access", File: "accounts", Access: Read, Reads: []Query{
+		{As: "accounts", Op: "account/list"},
+		{As: "sessions", Op: "session/list", Args: map[string]string{"all": "true"}},
+		{As: "tokens", Op: "token/list", Args: map[string]string{"all": "true"}},
+	}},
+	{Path: "/accounts/{id}", Title: "Account", File: "account", Access: Read, Reads: []Query{
+		{As: "account", Op: "account/show", Args: map[string]string{"id": "$path.id"}},
+	}},
+	{Path: "/me", Title: "My account", Group: "Access", File: "me", Access: Self, Reads: []Query{
+		{As: "self", Op: "account/me"},
+		{As: "passkeys", Op: "passkey/list", Optional: true},
+		{As: "tokens", Op: "token/list", Optional: true},
+		{As: "sessions", Op: "session/list"},
+	}},
 }
