@@ -92,6 +92,10 @@ func (m *Manager) beginACME(p Ports) error {
 	}
 	a.issuer = certmagic.NewACMEIssuer(a.Config, template)
 	a.Issuers[0] = a.issuer
+	plain := *a.Config
+	plain.DisableARI = true
+	plain.Issuers = []certmagic.Issuer{certmagic.NewACMEIssuer(&plain, template)}
+	a.second = &plain
 	m.acme.Store(a)
 	manage := func() error {
 		for _, n := range a.names {

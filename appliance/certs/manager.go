@@ -82,7 +82,8 @@ type Manager struct {
 // may be held by both authorities without a doubt which one is meant.
 type managed struct {
 	*certmagic.Config
-	cache *certmagic.Cache
+	cache  *certmagic.Cache
+	second *certmagic.Config // for a second attempt, nil: there is none
 }
 
 // Open loads or issues what the configuration asks for, and reaches for no

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/caddyserver/certmagic"
+	"github.com/mholt/acmez/v3/acme"
+
 	"hearth/appliance/config"
 	"hearth/engine/infer"
 )
@@ -53,15 +56,11 @@ type failureKey struct{}
 // renewOnce makes one attempt to renew, or to obtain, the certificate for name
 // and has it answer handshakes in place of the one before without a gap.
 func (m *Manager) renewOnce(ctx context.Context, c *managed, name string) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	// Of certmagic's ways, one asks for input and the other goes on trying: it is
-	// stopped by the first failure.
-	ctx = context.WithValue(ctx, failureKey{}, cancel)
-	if err := c.RenewCertAsync(ctx, name, true); err != nil {
-		if cause := context.Cause(ctx); cause != nil {
-			err = cause
-		}
+	err := attempt(ctx, c.Config, name)
+	if err != nil && c.second != nil && forgotten(err) {
+		err = attempt(ctx, c.second, name)
+	}
+	if err != nil {
 		return fmt.Errorf("cannot renew the certificate for %s: %w", name, err)
 	}
 	before := c.cache.AllMatchingCertificates(name)
@@ -77,6 +76,30 @@ func (m *Manager) renewOnce(ctx context.Context, c *managed, name string) error 
 	}
 	c.cache.Remove(gone)
 	return nil
+}
+
+// forgotten says whether err comes from an ACME authority that knows less than it
+// did, for instance since it was set up anew. Where our account is gone certmagic
+// makes another and fails all the same; where the certificate to be replaced is
+// unknown, or replaced already, the order must not name it (RFC 9773 §5).
+func forgotten(err error) bool {
+	var p acme.Problem
+	if errors.As(err, &p) {
+		return p.Type == acme.ProblemTypeMalformed || p.Type == "urn:ietf:params:acme:error:alreadyReplaced"
+	}
+	return strings.Contains(err.Error(), "no certificate chains")
+}
+
+// attempt renews in storage. Of certmagic's ways, one asks for input on the
+// terminal and the other goes on trying: it is stopped by the first failure.
+func attempt(ctx context.Context, c *certmagic.Config, name string) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	err := c.RenewCertAsync(context.WithValue(ctx, failureKey{}, cancel), name, true)
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		return cause
+	}
+	return err
 }
 
 // Renew replaces certificates now, whether or not it is time: the one that

@@ -237,7 +237,8 @@ func (c *check) renewals(a *authority) error {
 
 // profile has a running server order by another profile.
 func (c *check) profile(a *authority) error {
-	s, err := c.newServer(a, "data", "", name)
+	// Without a profile Pebble takes any.
+	s, err := c.newServer(a, "data", `profile = "default"`, name)
 	if err == nil {
 		err = s.start()
 	}
