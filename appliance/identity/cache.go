@@ -20,7 +20,7 @@ type cache struct {
 type verified struct {
 	id    *policy.Identity
 	until time.Time // what it has shown is good so long
-	key   *key      // by which a token was verified
+	trust *trust    // by which a certificate was verified
 	bound string    // thumbprint of the certificate that must come with it; empty: none
 	src   *source
 }

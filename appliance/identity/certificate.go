@@ -200,7 +200,7 @@ func (s *Set) Certificate(chain []*x509.Certificate) (*policy.Identity, error) {
 		return nil, ErrRefused
 	}
 	digest, now := sha256.Sum256(chain[0].Raw), s.o.Now()
-	if v := s.certs.get(digest); v != nil && now.Before(v.until) && v.id.Live() {
+	if v := s.certs.get(digest); v != nil && now.Before(v.until) && v.trust == v.src.anchors.now.Load() && v.id.Live() {
 		return v.id, nil
 	}
 	gen := s.certs.generation()
@@ -237,7 +237,7 @@ func (src *source) certified(chain []*x509.Certificate, now time.Time) (*verifie
 	}
 	id := src.identity(policy.KindCertificate, tenant, subject, grants)
 	id.Live = src.vouches(chain, t)
-	return &verified{id: id, until: until, src: src}, nil
+	return &verified{id: id, until: until, trust: t, src: src}, nil
 }
 
 // vouches gives the question whether a certificate is still good, which is judged

@@ -211,6 +211,7 @@ func common(a, b []string) []string {
 			}
 		}
 	}
+	slices.Sort(out)
 	return out
 }
 

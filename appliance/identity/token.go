@@ -185,7 +185,7 @@ func (src *source) verify(ctx context.Context, t *signed, now time.Time) (*verif
 		return nil, err
 	}
 	id.Live = func() bool { return !src.closed.Load() && src.keys.trusts(by) }
-	return &verified{id: id, until: until, key: by, bound: bound, src: src}, nil
+	return &verified{id: id, until: until, bound: bound, src: src}, nil
 }
 
 // typed judges the typ, so that a token of the issuer for another purpose does
