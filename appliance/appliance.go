@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"hearth/appliance/backup"
 	"hearth/appliance/accounts"
+	"hearth/appliance/backup"
 	"hearth/appliance/certs"
 	"hearth/appliance/config"
 	"hearth/appliance/upstream"
@@ -29,6 +29,8 @@ type Options struct {
 	Config string // file; empty: DIR/appliance.toml, written if absent
 	Listen string // replaces server.listen if set
 	Device string // "auto", "cpu" or "cuda": for models that name none
+	// Watch is how often the file is looked at; 0: each second.
+	Watch time.Duration
 	// Open makes the backend of a model; nil: the local engine.
 	Open openFunc
 }
@@ -57,6 +59,7 @@ type Appliance struct {
 	redirect  atomic.Pointer[redirect] // nil: there is none
 
 	conf       atomic.Pointer[config.Config]
+	book       *book        // of the file that conf came from
 	generation atomic.Int64 // configurations taken
 	reloading  sync.Mutex   // one reload at a time
 
@@ -88,6 +91,7 @@ func Open(ctx context.Context, opt Options) (*Appliance, error) {
 		a.openRestore,
 		a.openConfig,
 		a.openStore,
+		a.openRevisions,
 		a.openTelemetry,
 		a.openCertificates,
 		a.openModels,
@@ -110,6 +114,9 @@ func Open(ctx context.Context, opt Options) (*Appliance, error) {
 	specs := a.specs(a.config())
 	a.sayDoubts(a.config(), specs)
 	a.models.apply(specs)
+	if err := a.openConfigWatch(ctx); err != nil {
+		return nil, errors.Join(err, a.Close())
+	}
 	return a, nil
 }
 
@@ -141,7 +148,11 @@ func (a *Appliance) openConfig(context.Context) error {
 			return err
 		}
 	}
-	c, err := config.Load(path)
+	text, err := config.Read(path)
+	if err != nil {
+		return err
+	}
+	c, err := config.Parse(path, text)
 	if err != nil {
 		return err
 	}
@@ -149,11 +160,11 @@ func (a *Appliance) openConfig(context.Context) error {
 		if err := config.CheckListen(a.opt.Listen); err != nil {
 			return usagef("cannot use --listen %q: %v", a.opt.Listen, err)
 		}
-		c.Server.Listen = a.opt.Listen
-		if _, err := c.Plain(a.opt.Listen); err != nil {
-			return usagef("cannot use --listen %q: tls.mode %v", a.opt.Listen, err)
-		}
 	}
+	if err := a.override(c); err != nil {
+		return err
+	}
+	a.book = newBook(text, c)
 	a.conf.Store(c)
 	a.generation.Add(1)
 	a.openLog(c)
@@ -221,19 +232,9 @@ func (a *Appliance) openPolicy(context.Context) error {
 	return nil
 }
 
-// Reload takes the configuration file anew. A file with a fault changes
-// nothing; otherwise everything is swapped and no stream is cut.
-func (a *Appliance) Reload(ctx context.Context) error {
-	a.reloading.Lock()
-	defer a.reloading.Unlock()
-	old := a.config()
-	c, err := config.Load(a.configPath())
-	if err != nil {
-		return err
-	}
-	if a.opt.Listen != "" {
-		c.Server.Listen = a.opt.Listen
-	}
+// swap puts c in the place of old. On an error some parts may have been swapped;
+// swapping back mends them. The caller holds reloading.
+func (a *Appliance) swap(ctx context.Context, old, c *config.Config) error {
 	for _, k := range restartKeys(old, c) {
 		a.log.Warn("a changed key takes effect at the next start only", "key", k)
 	}

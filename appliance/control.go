@@ -19,6 +19,10 @@ type control struct {
 	config func() (*config.Config, error)
 	dir    dataDir
 	file   string // of the configuration
+	// Without a server: what stands in for a file that is not there yet, and where
+	// credentials are looked for.
+	sample []byte
+	getenv func(string) string
 }
 
 type none struct{}
@@ -90,17 +94,6 @@ var (
 		name: "ledger/check", place: "POST /ledger/check", access: admin.Read,
 		summary: "verify the ledger from its first record to its last",
 		run:     checkLedger,
-	}
-	opReload = operation[none, none]{
-		name: "config/reload", place: "POST /config/reload", access: admin.Operate,
-		summary: "take the configuration file anew",
-		subject: func(none) string { return "configuration" },
-		run: func(ctx context.Context, c *control, _ none) (none, error) {
-			if c.server == nil {
-				return none{}, errNoServer
-			}
-			return none{}, c.server.Reload(ctx)
-		},
 	}
 	opModels = operation[none, []servedModel]{
 		name: "model/served", place: "GET /models/served", access: admin.ReadTenant,

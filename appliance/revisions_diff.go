@@ -1,0 +1,128 @@
+package appliance
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"hearth/appliance/config"
+	"hearth/appliance/config/linediff"
+)
+
+// changedKey is one key whose value differs between two configurations, every
+// default filled in. Elements of arrays of tables go by their names.
+type changedKey struct {
+	Path    string `json:"path"`          // as tenant[default].limits.concurrency
+	Old     any    `json:"old,omitempty"` // absent: it was not there
+	New     any    `json:"new,omitempty"` // absent: it is gone
+	Restart bool   `json:"restart,omitempty"`
+}
+
+// maxChanged bounds the list that is told; the text difference has the rest.
+const maxChanged = 500
+
+// changedKeys lists what differs, in the order of paths.
+func changedKeys(old, new *config.Config) []changedKey {
+	out := []changedKey{}
+	compareTrees("", old.Tree(), new.Tree(), &out)
+	return out
+}
+
+func compareTrees(at string, a, b any, out *[]changedKey) {
+	if len(*out) >= maxChanged {
+		return
+	}
+	if ma, ok := a.(map[string]any); ok {
+		if mb, ok := b.(map[string]any); ok {
+			keys := slices.Collect(maps.Keys(ma))
+			for k := range mb {
+				if _, both := ma[k]; !both {
+					keys = append(keys, k)
+				}
+			}
+			slices.Sort(keys)
+			for _, k := range keys {
+				compareTrees(joinKey(at, k), ma[k], mb[k], out)
+			}
+			return
+		}
+	}
+	la, oka := a.([]any)
+	lb, okb := b.([]any)
+	if oka && okb && (config.Named(la) || config.Named(lb)) {
+		compareNamed(at, la, lb, out)
+		return
+	}
+	if fmt.Sprintf("%#v", a) != fmt.Sprintf("%#v", b) {
+		*out = append(*out, changedKey{Path: at, Old: a, New: b})
+	}
+}
+
+func joinKey(at, k string) string {
+	if at == "" {
+		return k
+	}
+	return at + "." + k
+}
+
+// compareNamed matches the elements of an array of tables by their names.
+func compareNamed(at string, a, b []any, out *[]changedKey) {
+	na, nb := config.ElementNames(a), config.ElementNames(b)
+	var kept []string
+	for i, n := range na {
+		path := at + "[" + n + "]"
+		if j := slices.Index(nb, n); j >= 0 {
+			kept = append(kept, n)
+			compareTrees(path, a[i], b[j], out)
+		} else {
+			*out = append(*out, changedKey{Path: path, Old: a[i]})
+		}
+	}
+	for j, n := range nb {
+		if !slices.Contains(na, n) {
+			*out = append(*out, changedKey{Path: at + "[" + n + "]", New: b[j]})
+		}
+	}
+	order := slices.DeleteFunc(slices.Clone(nb), func(n string) bool { return !slices.Contains(na, n) })
+	if !slices.Equal(kept, order) {
+		*out = append(*out, changedKey{Path: at, Old: "in the order " + strings.Join(kept, ", "), New: "in the order " + strings.Join(order, ", ")})
+	}
+}
+
+// pathsOf lists the paths of changes, at most n.
+func pathsOf(changed []changedKey, n int) []string {
+	var out []string
+	for _, c := range changed[:min(n, len(changed))] {
+		out = append(out, c.Path)
+	}
+	return out
+}
+
+// maxDiffBytes bounds a text difference that is told.
+const maxDiffBytes = 256 << 10
+
+func textDiff(nameA, nameB string, a, b []byte, most int) string {
+	d := linediff.Unified(nameA, nameB, string(a), string(b))
+	if len(d) > most {
+		d = clipText(d, most) + "\n(the rest is left out)\n"
+	}
+	return d
+}
+
+// ownersTables are what only an owner changes: who may use the control plane,
+// whom the data plane believes, and whose words are kept.
+var ownersTables = []string{"admin", "identity", "retention"}
+
+// ownersOnly lists the changes that an operator may not make.
+func ownersOnly(changed []changedKey) []string {
+	var out []string
+	for _, c := range changed {
+		top, _, _ := strings.Cut(c.Path, ".")
+		top, _, _ = strings.Cut(top, "[")
+		if slices.Contains(ownersTables, top) {
+			out = append(out, c.Path)
+		}
+	}
+	return out
+}
