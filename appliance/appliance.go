@@ -15,6 +15,7 @@ import (
 	"hearth/appliance/backup"
 	"hearth/appliance/certs"
 	"hearth/appliance/config"
+	"hearth/appliance/identity"
 	"hearth/appliance/upstream"
 	"hearth/engine/artifact"
 	"hearth/policy"
@@ -45,18 +46,19 @@ type Appliance struct {
 	now     func() time.Time
 	started time.Time
 
-	store     *store.Store
-	artifacts *artifact.Store
-	models    *models
-	upstreams *upstreams
-	policy    *policy.Policy
-	telemetry *telemetry
-	web       *web.Server
-	console   *console // nil where admin.listen is "off"
-	listeners []listener
-	certs     atomic.Pointer[certs.Manager]
-	accounts  *accounts.Accounts
-	redirect  atomic.Pointer[redirect] // nil: there is none
+	store      *store.Store
+	artifacts  *artifact.Store
+	models     *models
+	upstreams  *upstreams
+	policy     *policy.Policy
+	identities *identity.Set
+	telemetry  *telemetry
+	web        *web.Server
+	console    *console // nil where admin.listen is "off"
+	listeners  []listener
+	certs      atomic.Pointer[certs.Manager]
+	accounts   *accounts.Accounts
+	redirect   atomic.Pointer[redirect] // nil: there is none
 
 	conf       atomic.Pointer[config.Config]
 	book       *book        // of the file that conf came from
@@ -96,6 +98,7 @@ func Open(ctx context.Context, opt Options) (*Appliance, error) {
 		a.openCertificates,
 		a.openModels,
 		a.openPolicy,
+		a.openIdentities,
 		a.openRevocation,
 		a.openResponses,
 		a.openUpstreams,
@@ -248,6 +251,9 @@ func (a *Appliance) swap(ctx context.Context, old, c *config.Config) error {
 		return err
 	}
 	if err := a.policy.Reload(policyConfig(c, specs)); err != nil {
+		return err
+	}
+	if err := a.identities.Reload(c.Identities); err != nil {
 		return err
 	}
 	a.policy.SetLocal(specNames(specs))

@@ -81,6 +81,9 @@ func (a *Appliance) newCall(ctx context.Context, g *web.Grant, r *infer.Request)
 	own := *r
 	c.request = &own
 	c.bound(a.hardStop)
+	if c.adm != nil {
+		c.bound(c.adm.ended)
+	}
 	a.telemetry.callBegins()
 	return c
 }

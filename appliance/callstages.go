@@ -96,6 +96,7 @@ func (c *call) before() error {
 		return err
 	}
 	c.request = changed
+	c.retain()
 	return nil
 }
 
@@ -226,6 +227,9 @@ func (c *call) result() policy.Outcome {
 		o.Decisions = append(o.Decisions, d.String())
 	}
 	o.Decisions = append(o.Decisions, passedOver(c.targets)...)
+	if s := c.retains(); s != "" {
+		o.Decisions = append(o.Decisions, s)
+	}
 	o.Termination = c.termination()
 	for _, l := range c.grant.Losses {
 		o.Losses = append(o.Losses, l.Path+"="+string(l.Class))
@@ -250,6 +254,8 @@ func (c *call) termination() store.Termination {
 		return store.TermDeadline
 	case errors.Is(cause, errStopping):
 		return store.TermDrained
+	case errors.Is(cause, errRevoked):
+		return store.TermRevoked
 	case c.outcome == store.OutcomeCancelled:
 		return store.TermClientLeft
 	case u.Class == infer.FailTimeout:
@@ -309,6 +315,8 @@ func (c *call) explain(err error) *infer.Error {
 		e := infer.Errorf(infer.CodeUnavailable, "the server is shutting down")
 		e.RetryAfter = 5 * time.Second
 		return e
+	case errors.Is(cause, errRevoked):
+		return revokedError()
 	}
 	return &infer.Error{Code: codeClientGone, Message: "the caller left", Cause: err}
 }

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"hearth/appliance/config"
-	"hearth/engine/infer"
-	"hearth/policy"
 	"hearth/web"
 	"hearth/web/admin"
 )
@@ -152,19 +150,4 @@ func (a *Appliance) adminURL() string {
 func (a *Appliance) Play(w http.ResponseWriter, r *http.Request, c *admin.Caller, tenant string) {
 	r = r.WithContext(web.As(r.Context(), web.Principal{User: c.User, Tenant: tenant}))
 	a.web.Handler().ServeHTTP(w, r)
-}
-
-// consoleIdentity is who a signed-in person is on the data plane: their tenant's
-// limits and budgets hold.
-func (a *Appliance) consoleIdentity(ctx context.Context, p *web.Principal) (*policy.Identity, error) {
-	keys, err := a.store.Keys(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, k := range keys {
-		if k.Tenant == p.Tenant && k.Live(a.now()) {
-			return &policy.Identity{KeyID: k.ID, Name: k.Name, Tenant: k.Tenant}, nil
-		}
-	}
-	return nil, infer.Errorf(infer.CodeForbidden, "tenant %.64q has no live key", p.Tenant)
 }

@@ -45,7 +45,7 @@ func (a *Appliance) openWeb(context.Context) error {
 		}
 		return err
 	}
-	tc := a.tlsConfig()
+	tc := a.callersTLS()
 	if plain, _ := c.Plain(c.Server.Listen); plain {
 		tc = nil
 	}

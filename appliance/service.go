@@ -71,18 +71,6 @@ func (a *Appliance) admitAs(g *web.Grant, c web.Caller, id *policy.Identity) (*w
 	return g, nil
 }
 
-// identify finds the caller behind a credential.
-func (a *Appliance) identify(ctx context.Context, c web.Caller) (*policy.Identity, error) {
-	if c.Principal != nil {
-		return a.consoleIdentity(ctx, c.Principal)
-	}
-	id, err := a.policy.Authenticate(c.Credential, c.RemoteAddr)
-	if err != nil {
-		a.telemetry.denied(infer.AsError(err).Code)
-	}
-	return id, err
-}
-
 // takesWork says why no new request may begin: draining, or a ledger that
 // cannot write.
 func (a *Appliance) takesWork() error {
