@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/caddyserver/certmagic"
@@ -26,6 +27,29 @@ type acmeState struct {
 	issuer *certmagic.ACMEIssuer
 	names  []string
 	now    func() time.Time
+
+	mu   sync.Mutex         // guards below
+	stop context.CancelFunc // ends what ManageAsync has going; nil: nothing yet
+}
+
+// order has certmagic obtain and renew what is missing, and go on trying.
+func (a *acmeState) order(ctx context.Context) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	ctx, a.stop = context.WithCancel(ctx)
+	return a.ManageAsync(ctx, a.names)
+}
+
+// pause ends the attempts that go on in the background: between two of them
+// certmagic holds the lock of the name, for hours in the end, and nobody who has
+// mended what was wrong should have to wait.
+func (a *acmeState) pause() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.stop != nil {
+		a.stop()
+		a.stop = nil
+	}
 }
 
 // Ports are where the server can be reached for the challenges of ACME.
@@ -101,7 +125,7 @@ func (m *Manager) beginACME(p Ports) error {
 		for _, n := range a.names {
 			m.discardUnreadable(m.background, a.managed, config.TLSACME, n)
 		}
-		return a.ManageAsync(m.background, a.names)
+		return a.order(m.background)
 	}
 	if t.OCSP { // loading a certificate then asks its responder
 		go func() {

@@ -36,8 +36,8 @@ func (m *Manager) note(ctx context.Context, source, event string, data map[strin
 	case "cert_failed":
 		e.Kind = EventFailed
 		if err, ok := data["error"].(error); ok {
-			if errors.Is(err, context.Canceled) && m.background.Err() != nil {
-				return // the server ends
+			if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+				return // the server ends, or somebody renews by hand
 			}
 			e.Error = err.Error()
 			if tell, ok := ctx.Value(failureKey{}).(context.CancelCauseFunc); ok {
@@ -118,18 +118,26 @@ func (m *Manager) Renew(ctx context.Context, name string) error {
 		found = true
 		errs = append(errs, m.checkFiles(ctx, true))
 	}
-	if a := m.acme.Load(); a != nil {
-		for _, n := range a.names {
-			if name == "" || name == n {
-				found = true
-				errs = append(errs, m.renewOnce(ctx, a.managed, n))
-			}
-		}
+	if a := m.acme.Load(); a != nil && (name == "" || slices.Contains(a.names, name)) {
+		found = true
+		errs = append(errs, m.renewACME(ctx, a, name))
 	}
 	if !found {
 		return infer.Errorf(infer.CodeNotFound, "cannot renew: no certificate in use is for %.80q", name)
 	}
 	return errors.Join(errs...)
+}
+
+// renewACME orders name anew, or with an empty one all names.
+func (m *Manager) renewACME(ctx context.Context, a *acmeState, name string) error {
+	a.pause()
+	var errs []error
+	for _, n := range a.names {
+		if name == "" || name == n {
+			errs = append(errs, m.renewOnce(ctx, a.managed, n))
+		}
+	}
+	return errors.Join(append(errs, a.order(m.background))...)
 }
 
 // Rotate makes a new root beside the one that is there. Clients that trust either
