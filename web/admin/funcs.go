@@ -26,8 +26,9 @@ func (p *pages) funcs() template.FuncMap {
 		"usd": usd, "num": num, "bytes": sizeText, "ns": nsText, "ms": msText, "secs": secsText,
 		"when": when, "date": dateText, "until": untilText, "pct": pct, "share": share, "short": short,
 		"join": join, "list": list, "dict": dict, "json": jsonText, "default": orDefault, "add": add,
-		"has": has, "chart": chartOf, "spark": spark, "bar": bar, "lines": lines, "difflines": diffLines, "time": timeAttr,
+		"has": has, "chart": chartOf, "spark": spark, "bar": bar, "lines": lines, "difflines": diffLines, "dollars": dollars, "time": timeAttr,
 		"age": ageText, "clock": clockText, "backwards": backwards, "rate": rate, "cut": clipText, "span": goSpan, "graph": graph, "points": points,
+		"fullest": fullest, "quantity": quantityName, "upper": strings.ToUpper, "hertz": hertz,
 	}
 }
 
@@ -72,6 +73,21 @@ func usd(v any) string {
 	default:
 		return sign(d) + "$" + strings.TrimRight(strconv.FormatFloat(a, 'f', 9, 64), "0")
 	}
+}
+
+// dollars is nano-dollars as a form takes them.
+func dollars(v any) string {
+	n, ok := number(v)
+	if !ok {
+		return ""
+	}
+	s := strconv.FormatFloat(n/1e9, 'f', 9, 64)
+	whole, rest, _ := strings.Cut(s, ".")
+	rest = strings.TrimRight(rest, "0")
+	for len(rest) < 2 {
+		rest += "0"
+	}
+	return whole + "." + rest
 }
 
 func sign(f float64) string {
@@ -263,6 +279,43 @@ func goSpan(v any) string {
 		return fmt.Sprintf("%d min", d/time.Minute)
 	}
 	return spanText(d)
+}
+
+// fullest is the model whose cache is used the most, an empty one where there is
+// none.
+func fullest(models any) map[string]any {
+	l, _ := models.([]any)
+	most, at := -1.0, map[string]any{}
+	for _, e := range l {
+		m, _ := e.(map[string]any)
+		if use, ok := number(m["kv_use"]); ok && use > most {
+			most, at = use, m
+		}
+	}
+	return at
+}
+
+func quantityName(name string) string {
+	switch name {
+	case "ttft":
+		return "Time to the first token"
+	case "tpot":
+		return "Time per output token after the first"
+	case "e2e":
+		return "Time from end to end"
+	}
+	return name
+}
+
+func hertz(v any) string {
+	n, ok := number(v)
+	if !ok {
+		return dash
+	}
+	if n >= 1e9 {
+		return strconv.FormatFloat(n/1e9, 'f', 2, 64) + " GHz"
+	}
+	return strconv.FormatFloat(n/1e6, 'f', 0, 64) + " MHz"
 }
 
 // clockText is the time of day to the millisecond, with the date for machines.

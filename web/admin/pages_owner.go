@@ -8,6 +8,13 @@ var ownerPages = []*Page{
 	{Path: "/tenants", Title: "Tenants", Group: "Access", File: "tenants", Access: ReadTenant, Reads: []Query{
 		{As: "tenants", Op: "tenant/list", Optional: true},
 	}},
+	{Path: "/tenants/{name}", Title: "Tenant", File: "tenant", Access: ReadTenant, Reads: []Query{
+		{As: "tenants", Op: "tenant/list", Args: map[string]string{"tenant": "$path.name"}},
+	}},
+	{Path: "/spend", Title: "Budgets", Group: "Access", File: "spend", Access: ReadTenant, Reads: []Query{
+		{As: "budgets", Op: "budget/list"},
+		{As: "report", Op: "spend/report", Args: wholeQuery},
+	}},
 	{Path: "/keys", Title: "Keys", Group: "Access", File: "keys", Access: ReadTenant, Reads: []Query{
 		{As: "keys", Op: "key/list"},
 		{As: "tenants", Op: "tenant/list", Optional: true},
@@ -50,5 +57,15 @@ var ownerPages = []*Page{
 		{As: "passkeys", Op: "passkey/list", Optional: true},
 		{As: "tokens", Op: "token/list", Optional: true},
 		{As: "sessions", Op: "session/list"},
+	}},
+	{Path: "/setup/certificate", Title: "Certificate", File: "setup-certificate", Access: Own, Reads: []Query{
+		{As: "report", Op: "cert/show"},
+		{As: "config", Op: "config/get"},
+	}},
+	{Path: "/setup/model", Title: "Model", File: "setup-model", Access: Own, Reads: []Query{
+		{As: "models", Op: "model/list", Optional: true},
+	}},
+	{Path: "/setup/tenant", Title: "First tenant and key", File: "setup-tenant", Access: Own, Reads: []Query{
+		{As: "tenants", Op: "tenant/list"},
 	}},
 }

@@ -10,11 +10,16 @@ const sampleRow = `{"request_id":"req_ab12cd34ef","trace_id":"4bf92f3577b34da6a3
 const sampleKey = `{"id":"a5q4istx34ay","tenant":"acme","name":"laptop","state":"live","created":"2026-02-01T10:00:00Z","expires":"2026-06-01T10:00:00Z","rotated":"2026-02-20T10:00:00Z","last_used":"2026-03-01T11:58:00Z","models":["assistant","hearth-*"],"limits":{"requests_per_minute":60,"tokens_per_minute":100000,"concurrency":4},"budgets":[{"period":"day","cap_nano":1000000000}],"tools":["search"],
 	"spend":[{"period":"day","cap_nano":1000000000,"spent_nano":120000000,"held_nano":3000000}]}`
 
+const sampleBudget = `{"tenant":"acme","period":"month","window":"2026-03","starts":"2026-03-01T00:00:00Z","ends":"2026-04-01T00:00:00Z","cap_nano":10000000000,"spent_nano":6500000000,"held_nano":21000000,"free_nano":3479000000,"part":0.652,"rate_nano_per_hour":500000000,"rate_span_ns":3600000000000,"forecast_nano":12100000000,"exhausted_at":"2026-03-20T00:00:00Z"}`
+
 const sampleChanged = `"changed":[{"path":"tenant[acme].limits.concurrency","old":4,"new":8},{"path":"server.listen","old":"localhost:8443","new":":8443","restart":true},{"path":"route[coder]","new":{"model":"coder"}}],"diff":"--- in the file\n+++ new\n@@ -1,3 +1,3 @@\n [server]\n-listen = \"localhost:8443\"\n+listen = \":8443\"\n"`
 
 // ownerSamples are what the operations behind the pages of access, records and
 // set-up give, in full.
 var ownerSamples = map[string]string{
+	"tenant/list":     `[{"name":"acme","paused":false,"models":["assistant"],"tools":[],"data_classes":["internal"],"regions":["eu"],"effects":[],"zone":"UTC","limits":{"requests_per_minute":60},"key_limits":{},"budgets":[` + sampleBudget + `],"key_budgets":[],"keys":3,"live_keys":2,"open_requests":1,"recent":{"requests":120,"failed":2,"refused":1,"charge_nano":3400000000,"overdraft_nano":0,"input_tokens":100000,"cached_tokens":20000,"output_tokens":30000,"fallbacks":4},"recent_span_ns":86400000000000,"per_request_nano":28000000,"last_used":"2026-03-01T11:58:00Z"},{"name":"research","paused":true,"limits":{},"budgets":[]}]`,
+	"budget/list":     `[` + sampleBudget + `]`,
+	"spend/report":    `{"since":"2026-02-01T00:00:00Z","until":"2026-03-01T12:00:00Z","by":["tenant"],"rows":[{"tenant":"acme","requests":120,"failed":2,"refused":1,"charge_nano":3400000000,"overdraft_nano":0,"input_tokens":100000,"cached_tokens":20000,"output_tokens":30000,"fallbacks":4,"per_request_nano":28000000}],"total":{"requests":120,"failed":2,"charge_nano":3400000000,"per_request_nano":28000000},"records_scanned":300,"complete":false,"from":"2026-02-10T00:00:00Z"}`,
 	"key/list":        `[` + sampleKey + `,{"id":"b5q4istx34ay","tenant":"research","name":"old","state":"revoked","created":"2026-02-01T10:00:00Z","revoked":"2026-02-11T10:00:00Z","disabled":true,"limits":{}}]`,
 	"key/show":        sampleKey,
 	"key/create":      `{"id":"a5q4istx34ay","tenant":"acme","name":"laptop","secret":"hk_a5q4istx34ay_0123"}`,
