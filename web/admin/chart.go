@@ -13,25 +13,31 @@ import (
 
 // Size of a chart in user units; CSS decides how large that is.
 const (
-	chartW, chartH         = 640.0, 180.0
-	padL, padR, padT, padB = 52.0, 8.0, 8.0, 22.0
+	chartW, chartH         = 460.0, 170.0
+	padL, padR, padT, padB = 58.0, 6.0, 8.0, 22.0
 )
 
 // line is one series of a chart.
 type line struct {
 	name   string
 	values []float64 // NaN: no sample
+	each   int       // samples that a value stands for, where there were more
 }
 
 // chartOf draws series over time. data is {"times": [RFC 3339], "series":
 // [{"name", "values"}]}, values with nulls for gaps; unit is "", "ms", "usd",
-// "bytes" or "pct" (values are fractions). A table for those who cannot look
+// "bytes" or "pct" (values are fractions); "usd" is nano-dollars. A table for those who cannot look
 // follows it.
 func chartOf(title, unit string, data any) template.HTML {
 	times, series := seriesOf(data)
+	return drawChart(title, unit, times, series)
+}
+
+// drawChart draws lines that have a value for each time.
+func drawChart(title, unit string, times []time.Time, series []line) template.HTML {
 	esc := template.HTMLEscapeString
 	if len(times) < 2 || len(series) == 0 {
-		return template.HTML(`<p class="quiet">` + esc(title) + `: no samples yet.</p>`)
+		return template.HTML(`<figure class="chart"><figcaption>` + esc(title) + `</figcaption><p class="quiet hollow">No samples yet.</p></figure>`)
 	}
 	top := 0.0
 	for _, s := range series {
@@ -42,6 +48,9 @@ func chartOf(title, unit string, data any) template.HTML {
 		}
 	}
 	top = niceTop(top)
+	if unit == "ratio" || unit == "pct" {
+		top = min(1, top)
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, `<figure class="chart"><figcaption>%s%s</figcaption><svg viewBox="0 0 %g %g" role="img" aria-label="%s">`,
 		esc(title), legend(series), chartW, chartH, esc(summary(title, unit, series)))
@@ -56,6 +65,9 @@ func chartOf(title, unit string, data any) template.HTML {
 		x := padL + (chartW-padL-padR)*float64(i)/3
 		anchor := []string{"start", "middle", "middle", "end"}[i]
 		fmt.Fprintf(&b, `<text class="tick" x="%.1f" y="%g" text-anchor="%s">%s</text>`, x, chartH-6, anchor, at.UTC().Format("15:04"))
+	}
+	if len(series) == 1 {
+		fmt.Fprintf(&b, `<path class="area" d="%s"/>`, areaOf(series[0].values, len(times), top))
 	}
 	for i, s := range series {
 		fmt.Fprintf(&b, `<path class="series s%d" d="%s"/>`, i%8, pathOf(s.values, len(times), top))
@@ -135,7 +147,20 @@ func unitText(unit string, v float64) string {
 		return usd(v)
 	case "bytes":
 		return sizeText(v)
-	case "pct":
+	case "1/s":
+		return num(v) + "/s"
+	case "tokens/s":
+		return num(v)
+	case "usd/h":
+		if v == 0 || v >= 0.01 {
+			return fmt.Sprintf("$%.2f/h", v)
+		}
+		return usd(v*1e9) + "/h"
+	case "celsius":
+		return fmt.Sprintf("%.0f °C", v)
+	case "watts":
+		return fmt.Sprintf("%.0f W", v)
+	case "pct", "ratio":
 		return fmt.Sprintf("%.0f %%", v*100)
 	}
 	return num(v)

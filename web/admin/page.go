@@ -177,7 +177,8 @@ func (x *exchange) ask(op *Operation, values url.Values) (any, error) {
 	return asJSON(out)
 }
 
-// asJSON is v as maps, lists, texts and json.Numbers.
+// asJSON is v as maps, lists, texts and numbers: int64 where they are whole, so
+// that templates can ask whether one is zero, else float64.
 func asJSON(v any) (any, error) {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -186,7 +187,29 @@ func asJSON(v any) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.UseNumber()
 	var out any
-	return out, d.Decode(&out)
+	err = d.Decode(&out)
+	return numbered(out), err
+}
+
+// numbered replaces every json.Number in v.
+func numbered(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for k, e := range v {
+			v[k] = numbered(e)
+		}
+	case []any:
+		for i, e := range v {
+			v[i] = numbered(e)
+		}
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return n
+		}
+		f, _ := v.Float64() // JSON has no number that is none; too large a one is infinite
+		return f
+	}
+	return v
 }
 
 // menuItem is one line of the menu.

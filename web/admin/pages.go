@@ -13,7 +13,8 @@ var menuGroups = []string{"Now", "Access", "Traffic", "Records", "Box"}
 // boxPages are what the box does.
 var boxPages = []*Page{
 	{Path: "/", Title: "Overview", Group: "Now", File: "overview", Access: ReadTenant, Reads: []Query{
-		{As: "models", Op: "model/served", Optional: true},
+		{As: "o", Op: "telemetry/overview", Optional: true},
+		{As: "s", Op: "telemetry/series", Args: map[string]string{"names:words": overviewSeries}, Optional: true},
 	}},
 	{Path: "/playground", Title: "Playground", Group: "Now", File: "playground", Access: OperateTenant, Reads: []Query{
 		{As: "models", Op: "model/served", Optional: true},
@@ -29,3 +30,8 @@ var boxPages = []*Page{
 		{As: "list", Op: "backup/list", Optional: true},
 	}},
 }
+
+// overviewSeries are the lines that the overview draws.
+const overviewSeries = "open running waiting tokens_in tokens_out requests errors refused kv_use spend ttft_p50 ttft_p95 ttft_p99 tpot_p50 tpot_p95 tpot_p99 " +
+	"device.cpu.utilization device.cuda:0.utilization device.cuda:1.utilization device.cuda:2.utilization device.cuda:3.utilization " +
+	"device.cuda:4.utilization device.cuda:5.utilization device.cuda:6.utilization device.cuda:7.utilization"

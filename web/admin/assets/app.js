@@ -47,7 +47,9 @@ document.addEventListener("input", (event) => {
   for (const row of document.getElementById(field.dataset.filter).tBodies[0].rows) row.hidden = !row.textContent.toLowerCase().includes(want);
 });
 
-// The menu on a narrow screen closes with Escape.
+// The menu on a narrow screen is closed at first, and closes with Escape.
+const menuAtFirst = document.getElementById("menu");
+if (menuAtFirst && matchMedia("(max-width: 60rem)").matches) menuAtFirst.open = false;
 document.addEventListener("keydown", (event) => {
   const menu = document.getElementById("menu");
   if (event.key === "Escape" && menu?.open && matchMedia("(max-width: 60rem)").matches) {
