@@ -60,7 +60,7 @@ func signInSettings(c *config.Config, file string, getenv func(string) string) a
 // cannot be taken by who comes first.
 func (a *Appliance) owned() {
 	go func() { // the request that made the owner is still being answered
-		if err := a.widenConsole(); err != nil {
+		if err := a.bindConsole(a.config()); err != nil {
 			a.log.Error("the control plane stays open to this machine only", "error", err)
 		}
 	}()

@@ -49,10 +49,14 @@ type Appliance struct {
 	store      *store.Store
 	artifacts  *artifact.Store
 	models     *models
+	jobs       *jobs
 	upstreams  *upstreams
 	policy     *policy.Policy
 	identities *identity.Set
 	telemetry  *telemetry
+	traces     traces
+	series     *series
+	retained   *retention
 	web        *web.Server
 	console    *console // nil where admin.listen is "off"
 	listeners  []listener
@@ -81,6 +85,7 @@ type Appliance struct {
 
 	backups  backups
 	restored *backup.Result // what this start put in place, nil: nothing
+	spending spending
 }
 
 // Open brings up every part in order; the models load in the background. If one
@@ -103,6 +108,9 @@ func Open(ctx context.Context, opt Options) (*Appliance, error) {
 		a.openResponses,
 		a.openUpstreams,
 		a.openUpkeep,
+		a.openRetention,
+		a.openSeries,
+		a.openBackups,
 		a.openAccounts,
 		a.openBackups,
 		a.openFirstRun,
@@ -201,7 +209,7 @@ func (a *Appliance) openStore(context.Context) error {
 
 func (a *Appliance) openTelemetry(context.Context) error {
 	a.telemetry = newTelemetry(a.config().Telemetry.Tenants)
-	return nil
+	return a.openTraces()
 }
 
 func (a *Appliance) openModels(context.Context) error {
@@ -215,6 +223,8 @@ func (a *Appliance) openModels(context.Context) error {
 	}
 	a.models = newModels(open, a.log)
 	a.onClose(a.models.close)
+	a.jobs = newJobs(a.now)
+	a.onClose(a.jobs.close)
 	return nil
 }
 
@@ -259,6 +269,16 @@ func (a *Appliance) swap(ctx context.Context, old, c *config.Config) error {
 	a.policy.SetLocal(specNames(specs))
 	a.models.apply(specs)
 	a.accounts.Configure(signInSettings(c, a.configPath(), a.env.Getenv))
+	if err := a.traces.apply(a, c); err != nil {
+		return err
+	}
+	if err := a.retained.apply(c); err != nil {
+		return err
+	}
+	if err := a.bindConsole(c); err != nil {
+		return err
+	}
+	a.telemetry.tenants.allow(c.Telemetry.Tenants)
 	a.logs.take(c)
 	newTLS.take()
 	a.conf.Store(c)
@@ -275,7 +295,7 @@ func restartKeys(old, c *config.Config) []string {
 	o, n := old.Server, c.Server
 	for key, changed := range map[string]bool{
 		"server.listen":         o.Listen != n.Listen,
-		"admin.listen":          old.Admin.Listen != c.Admin.Listen,
+		"admin.listen":          (old.Admin.Listen == config.AdminOff) != (c.Admin.Listen == config.AdminOff),
 		"server.max_body":       o.MaxBody != n.MaxBody,
 		"server.header_timeout": o.HeaderTimeout != n.HeaderTimeout,
 		"server.body_timeout":   o.BodyTimeout != n.BodyTimeout,

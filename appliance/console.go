@@ -3,9 +3,11 @@ package appliance
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"hearth/appliance/config"
@@ -15,17 +17,16 @@ import (
 
 // console is the control plane with its listeners.
 type console struct {
-	server    *admin.Server
+	server *admin.Server
+
+	mu        sync.Mutex // guards below
+	addr      string     // HOST:PORT that is listened at
 	listeners []listener
 }
 
-// openConsole makes the control plane and listens. Until there is an owner it
-// can be reached from this machine only, whatever the configuration says: who
-// comes first would own the box.
-func (a *Appliance) openConsole(ctx context.Context) error {
-	c := a.config()
-	addr, asked := c.AdminListen(a.listeners[0].Addr().String())
-	if addr == config.AdminOff {
+// openConsole makes the control plane and listens.
+func (a *Appliance) openConsole(context.Context) error {
+	if a.config().Admin.Listen == config.AdminOff {
 		return nil
 	}
 	ctl := &control{store: a.store, server: a, config: func() (*config.Config, error) { return a.config(), nil }}
@@ -39,69 +40,69 @@ func (a *Appliance) openConsole(ctx context.Context) error {
 	}
 	a.console = &console{server: s}
 	a.onClose(a.closeConsole)
-	if asked && !a.accounts.HasOwner(ctx) && !config.LocalOnly(addr) {
+	return a.bindConsole(a.config())
+}
+
+// bindConsole listens where c says, in place of where the control plane listened
+// before; connections that are open go on. Until there is an owner it can be
+// reached from this machine only, whatever c says: who comes first would own the
+// box.
+func (a *Appliance) bindConsole(c *config.Config) error {
+	k := a.console
+	if k == nil || c.Admin.Listen == config.AdminOff {
+		return nil
+	}
+	addr, asked := c.AdminListen(a.listeners[0].Addr().String())
+	if asked && !a.accounts.HasOwner(context.Background()) && !config.LocalOnly(addr) {
 		_, port, _ := net.SplitHostPort(addr)
 		a.log.Warn("the control plane is open to this machine only until it has an owner", "admin.listen", addr)
 		addr = net.JoinHostPort("localhost", port)
 	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if addr == k.addr {
+		return nil
+	}
+	// The new address may include the old one, which would be in use.
+	k.dropLocked()
 	open, err := listen(addr)
 	if err != nil && !asked {
 		a.log.Info("the port after that of the API is taken, the control plane takes any other", "address", addr)
 		open, err = listen("localhost:0")
 	}
 	if err != nil {
+		if back, again := listen(k.addr); k.addr != "" && again == nil {
+			k.serveLocked(a, back)
+		}
 		return fmt.Errorf("cannot open the control plane: %w", err)
 	}
-	a.console.serve(a, open)
+	if k.addr != "" {
+		a.log.Info("the control plane listens anew", "address", addr)
+	}
+	k.addr = addr
+	k.serveLocked(a, open)
 	return nil
 }
 
-// WidenConsole listens where the configuration says once there is an owner.
-func (a *Appliance) widenConsole() error {
-	if a.console == nil {
-		return nil
+// dropLocked stops accepting; what is open goes on.
+func (c *console) dropLocked() {
+	for _, l := range c.listeners {
+		l.Close()
+		<-l.done
 	}
-	addr, asked := a.config().AdminListen(a.listeners[0].Addr().String())
-	if !asked || config.LocalOnly(addr) {
-		return nil
-	}
-	for _, l := range a.console.listeners {
-		if _, port, _ := net.SplitHostPort(l.Addr().String()); !loopbackAddr(l.Addr()) && net.JoinHostPort("", port) != "" {
-			return nil // it does already
-		}
-	}
-	_, port, _ := net.SplitHostPort(addr)
-	// The same port of all addresses includes loopback's, which is in use: that
-	// listener goes first.
-	for _, l := range a.console.listeners {
-		if _, p, _ := net.SplitHostPort(l.Addr().String()); p == port {
-			l.Close()
-		}
-	}
-	open, err := listen(addr)
-	if err != nil {
-		return fmt.Errorf("cannot open the control plane: %w", err)
-	}
-	a.log.Info("the control plane has an owner and is open", "admin.listen", addr)
-	a.console.serve(a, open)
-	return nil
+	c.listeners = nil
 }
 
-func loopbackAddr(addr net.Addr) bool {
-	t, ok := addr.(*net.TCPAddr)
-	return ok && t.IP.IsLoopback()
-}
-
-// serve accepts connections of open.
-func (c *console) serve(a *Appliance, open []net.Listener) {
+// serveLocked accepts connections of open.
+func (c *console) serveLocked(a *Appliance, open []net.Listener) {
 	tc := a.consoleTLS()
 	for _, l := range open {
 		own := listener{l, make(chan struct{})}
 		c.listeners = append(c.listeners, own)
 		go func() {
 			defer close(own.done)
-			if err := c.server.Serve(l, tc); err != nil && !a.draining.Load() {
-				a.log.Debug("the control plane stopped accepting", "address", l.Addr(), "error", err)
+			if err := c.server.Serve(l, tc); err != nil && !a.draining.Load() && !errors.Is(err, net.ErrClosed) {
+				a.log.Error("the control plane cannot accept connections", "address", l.Addr(), "error", err)
 			}
 		}()
 	}
@@ -122,10 +123,9 @@ func (a *Appliance) closeConsole() error {
 	if err != nil {
 		err = a.console.server.Close()
 	}
-	for _, l := range a.console.listeners {
-		l.Close()
-		<-l.done
-	}
+	a.console.mu.Lock()
+	defer a.console.mu.Unlock()
+	a.console.dropLocked()
 	return err
 }
 
@@ -134,8 +134,12 @@ func (a *Appliance) adminURL() string {
 	if a.console == nil {
 		return ""
 	}
-	l := a.console.listeners[len(a.console.listeners)-1]
-	host, port, _ := net.SplitHostPort(l.Addr().String())
+	a.console.mu.Lock()
+	defer a.console.mu.Unlock()
+	if len(a.console.listeners) == 0 {
+		return ""
+	}
+	host, port, _ := net.SplitHostPort(a.console.listeners[0].Addr().String())
 	if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() || ip.IsLoopback() {
 		host = "localhost"
 	}
