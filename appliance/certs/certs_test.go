@@ -208,6 +208,12 @@ func TestACMEDoesNotBlock(t *testing.T) {
 	if _, err := dial(t, m, "localhost", port, tls.VersionTLS13); err != nil {
 		t.Error(err)
 	}
+	// Whoever renews by hand is told, and not left to wait for the background.
+	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+	defer cancel()
+	if err := m.Renew(ctx, ""); err == nil {
+		t.Error("a renewal by an authority that hangs succeeded")
+	}
 	r := m.Report()
 	if len(r.Certificates) != 2 || r.Certificates[1].State != "waiting" {
 		t.Errorf("the report: %+v", r.Certificates)
