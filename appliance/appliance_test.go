@@ -495,12 +495,12 @@ func TestMetrics(t *testing.T) {
 // A trace goes on through us with a span of our own.
 func TestTrace(t *testing.T) {
 	const in = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-	out := newSpan(in)
+	out := newSpan(in, 0)
 	if traceID(out) != "0af7651916cd43dd8448eb211c80319c" || !strings.HasSuffix(out, "-01") || strings.Contains(out, "b7ad6b7169203331") {
 		t.Errorf("got %s", out)
 	}
 	for _, bad := range []string{"", "x", "00-00000000000000000000000000000000-b7ad6b7169203331-01", strings.ToUpper(in)} {
-		if got := newSpan(bad); len(got) != 55 || traceID(got) == "" || !strings.HasSuffix(got, "-00") {
+		if got := newSpan(bad, 0); len(got) != 55 || traceID(got) == "" || !strings.HasSuffix(got, "-00") {
 			t.Errorf("%q became %q", bad, got)
 		}
 	}

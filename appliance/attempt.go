@@ -78,6 +78,8 @@ func (c *call) begin(t *target) {
 	c.target, c.trying, c.began, c.first, c.last = t, true, c.a.now(), time.Time{}, time.Time{}
 	c.grant.Contract, c.grant.Losses, c.grant.Upstream = c.contract(t), t.losses, t.candidate.Backend
 	c.grant.Route, c.grant.Revision = c.path.Name, c.path.Revision
+	c.timing.attempt(c)
+	c.gather.restart()
 	c.stream = stream{prompt: t.promptEstimate(), choices: c.choices()}
 }
 
@@ -126,7 +128,7 @@ func (c *call) traced(t *target) context.Context {
 	if t.local() {
 		return c.ctx
 	}
-	return upstream.WithTrace(c.ctx, c.grant.Trace, c.grant.TraceState)
+	return upstream.WithTrace(c.ctx, c.attemptTrace(), c.grant.TraceState)
 }
 
 // maxWaiting bounds the events that are kept back before the first content.
@@ -150,8 +152,12 @@ func (c *call) observe(ev infer.Event) {
 	if ev.Kind == infer.EventUsage {
 		c.outcome = store.OutcomeComplete
 	}
-	if ev.Kind == infer.EventStart && ev.Model != nil && ev.Model.RequestID != "" {
-		c.target.requestID = ev.Model.RequestID
+	c.gather.add(&ev)
+	if ev.Kind == infer.EventStart && ev.Model != nil {
+		c.timing.queued = ev.Model.Queued
+		if ev.Model.RequestID != "" {
+			c.target.requestID = ev.Model.RequestID
+		}
 	}
 	if ev.Tokens == 0 {
 		return
@@ -159,7 +165,7 @@ func (c *call) observe(ev infer.Event) {
 	now := c.a.now()
 	if c.first.IsZero() {
 		c.first = now
-		c.a.telemetry.firstToken(c.target.served, now.Sub(c.grant.Started))
+		c.a.telemetry.firstToken(c, now.Sub(c.grant.Started))
 	} else {
 		c.a.telemetry.nextTokens(c.target.served, now.Sub(c.last), ev.Tokens)
 	}

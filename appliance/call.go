@@ -72,6 +72,8 @@ type call struct {
 	err     *infer.Error
 	outcome store.Outcome
 	first   time.Time // of the first token
+	timing  timing
+	gather  *gathered // its content, where that is to be kept
 	last    time.Time // of the latest token
 	done    bool
 }
@@ -90,7 +92,9 @@ func (a *Appliance) newCall(ctx context.Context, g *web.Grant, r *infer.Request)
 
 // hold makes the priced worst case durable before anything is generated.
 func (c *call) hold() error {
+	c.timing.holding = c.a.now()
 	held, err := c.a.policy.Reserve(c.ctx, c.adm.Admission, c.reserveRequest())
+	c.timing.held = c.a.now()
 	if err != nil {
 		c.refused = true
 		return err
@@ -131,10 +135,14 @@ func (c *call) finish() {
 	if leaving {
 		c.outcome = store.OutcomeAmbiguous // until the provider's count is in
 	}
+	c.timing.ended = c.a.now()
 	row := c.settle()
 	estimate, _ := store.ChargeOf(row.Price, row.Usage)
 	c.settledAs(row, estimate, leaving)
-	c.a.telemetry.callEnds(c, row)
+	c.a.telemetry.callEnds(c, &row)
+	c.a.traces.callEnds(c, &row)
+	c.retainEnds()
+	c.saySlow(&row)
 	c.log(row)
 }
 

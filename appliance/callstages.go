@@ -96,6 +96,7 @@ func (c *call) before() error {
 		return err
 	}
 	c.request = changed
+	c.retain()
 	return nil
 }
 
@@ -226,6 +227,9 @@ func (c *call) result() policy.Outcome {
 		o.Decisions = append(o.Decisions, d.String())
 	}
 	o.Decisions = append(o.Decisions, passedOver(c.targets)...)
+	if s := c.retains(); s != "" {
+		o.Decisions = append(o.Decisions, s)
+	}
 	o.Termination = c.termination()
 	for _, l := range c.grant.Losses {
 		o.Losses = append(o.Losses, l.Path+"="+string(l.Class))

@@ -64,6 +64,7 @@ func (c *call) beforeEmbed() error {
 		return err
 	}
 	c.embed = changed
+	c.retain()
 	return nil
 }
 

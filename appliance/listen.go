@@ -24,9 +24,7 @@ func (a *Appliance) openWeb(context.Context) error {
 		Service: a, Log: a.log, Observe: a.telemetry.exchange,
 		Version: Version, Build: readBuild().labels(), Limits: webLimits(c), Now: a.now,
 	}
-	if c.Telemetry.Metrics {
-		o.Metrics = a.telemetry.handler()
-	}
+	o.Metrics, o.Access = a.metricsHandler(), a.logs.access.Load
 	s, err := web.New(o)
 	if err != nil {
 		return err

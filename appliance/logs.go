@@ -20,6 +20,8 @@ type logs struct {
 	access atomic.Bool
 	slow   atomic.Int64 // nanoseconds; 0: no line for slow requests
 	ring   logRing
+	// written counts the records by level, as config.LogLevels has them.
+	written [4]atomic.Uint64
 
 	mu     sync.Mutex // guards below
 	base   slog.Level // what the configuration says
@@ -138,6 +140,7 @@ type logHandler struct {
 func (h *logHandler) Enabled(_ context.Context, l slog.Level) bool { return l >= h.hub.level.Level() }
 
 func (h *logHandler) Handle(ctx context.Context, r slog.Record) error {
+	h.hub.written[max(0, min(3, (int(r.Level)+4)/4))].Add(1)
 	h.hub.ring.add(h, &r)
 	if h.hub.json.Load() {
 		return h.json.Handle(ctx, r)

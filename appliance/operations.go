@@ -14,6 +14,8 @@ func operations() []anyOperation {
 		opSessionList, opSessionRevoke, opTokenList, opTokenCreate, opTokenRevoke,
 		opModels,
 		opLogState, opLogLevel, opLogTail,
+		opSeries, opOverview, opObserveFile, opObserveFiles,
+		opContentList, opContentShow, opContentPurge,
 		opCertShow, opCertRenew, opCertEvents, opCertRoot, opCertDownload, opCertRotate, opCertRetire,
 	}
 }

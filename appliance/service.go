@@ -17,14 +17,20 @@ var _ web.Service = (*Appliance)(nil)
 // admission is what a grant stands for on our side.
 type admission struct {
 	*policy.Admission
-	ended context.Context // once its caller may ask no more
-	end   context.CancelCauseFunc
+	parent [8]byte         // the caller's span; zero: none
+	ended  context.Context // once its caller may ask no more
+	end    context.CancelCauseFunc
 }
 
 // Admit lets a caller in before the body of its request is read: is the server
 // taking work, whose key is it, is there room within its limits.
-func (a *Appliance) Admit(ctx context.Context, c web.Caller) (*web.Grant, error) {
-	g := &web.Grant{RequestID: c.RequestID, Started: a.now(), Trace: newSpan(c.TraceParent), TraceState: c.TraceState}
+func (a *Appliance) Admit(ctx context.Context, c web.Caller) (_ *web.Grant, err error) {
+	g := &web.Grant{RequestID: c.RequestID, Started: a.now(), Trace: newSpan(c.TraceParent, a.traces.ratio()), TraceState: c.TraceState}
+	defer func() {
+		if err != nil {
+			a.traces.refused(g.Trace, c.TraceParent, g.TraceState, g.Started, a.now(), g.RequestID, err)
+		}
+	}()
 	if err := a.takesWork(); err != nil {
 		return g, err
 	}
@@ -55,7 +61,7 @@ func (a *Appliance) admitAs(g *web.Grant, c web.Caller, id *policy.Identity) (*w
 		a.telemetry.denied(infer.AsError(err).Code)
 		return g, err
 	}
-	own := &admission{Admission: adm}
+	own := &admission{Admission: adm, parent: spanIDOf(c.TraceParent)}
 	own.ended, own.end = context.WithCancelCause(context.Background())
 	a.grants.Store(g, own)
 	g.Ended = own.ended.Done()

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,6 +22,7 @@ var (
 	perTokenBuckets  = []float64{0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80}
 	requestBuckets   = []float64{0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680}
 	tokenBuckets     = []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000}
+	costBuckets      = []float64{0.000001, 0.00001, 0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10}
 	httpBuckets      = []float64{0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 600}
 	servedLabelNames = []string{"model_name", "engine", "device"}
 )
@@ -37,8 +39,15 @@ func (l servedLabels) values(more ...string) []string {
 type servedMetrics struct {
 	labels                   servedLabels
 	ttft, itl, tpot, e2e     prometheus.Observer
+	queue, prefill, decode   prometheus.Observer
+	inference                prometheus.Observer
 	promptTokens, outputSize prometheus.Observer
+	cost                     prometheus.Observer
+	tokens                   [len(tokenKinds)]prometheus.Counter
 }
+
+// tokenKinds are the disjoint kinds that hearth_tokens_total counts by.
+var tokenKinds = [...]string{"input", "cached", "cache_write", "output"}
 
 // servedBy finds the metrics of what a candidate is.
 func (t *telemetry) servedBy(l servedLabels) *servedMetrics {
@@ -50,7 +59,11 @@ func (t *telemetry) servedBy(l servedLabels) *servedMetrics {
 	}
 	v := l.values()
 	s = &servedMetrics{l, t.ttft.WithLabelValues(v...), t.itl.WithLabelValues(v...), t.tpot.WithLabelValues(v...), t.e2e.WithLabelValues(v...),
-		t.promptHist.WithLabelValues(v...), t.genHist.WithLabelValues(v...)}
+		t.queue.WithLabelValues(v...), t.prefill.WithLabelValues(v...), t.decode.WithLabelValues(v...), t.inference.WithLabelValues(v...),
+		t.promptHist.WithLabelValues(v...), t.genHist.WithLabelValues(v...), t.cost.WithLabelValues(v...), [len(tokenKinds)]prometheus.Counter{}}
+	for i, kind := range tokenKinds {
+		s.tokens[i] = t.tokens.WithLabelValues(l.values(kind)...)
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.served[l] = s
@@ -62,26 +75,32 @@ func (t *telemetry) servedBy(l servedLabels) *servedMetrics {
 type telemetry struct {
 	registry *prometheus.Registry
 
-	ttft, itl, tpot, e2e     *prometheus.HistogramVec
-	promptHist, genHist      *prometheus.HistogramVec
-	success                  *prometheus.CounterVec
-	calls                    *prometheus.CounterVec
-	spend                    *prometheus.CounterVec
-	refusals                 *prometheus.CounterVec
-	attempts, fallbacks      *prometheus.CounterVec
-	exchanges                *prometheus.CounterVec
-	exchangeTime             *prometheus.HistogramVec
-	bytes                    *prometheus.CounterVec
-	open                     prometheus.Gauge
-	tenants                  *tenantNames
-	ttftRing, tpotRing, ring latencyRing
+	ttft, itl, tpot, e2e              *prometheus.HistogramVec
+	queue, prefill, decode, inference *prometheus.HistogramVec
+	promptHist, genHist, cost         *prometheus.HistogramVec
+	success                           *prometheus.CounterVec
+	calls, tokens                     *prometheus.CounterVec
+	spend                             *prometheus.CounterVec
+	refusals, denials                 *prometheus.CounterVec
+	losses, decisions                 *prometheus.CounterVec
+	attempts, fallbacks               *prometheus.CounterVec
+	exchanges                         *prometheus.CounterVec
+	exchangeTime                      *prometheus.HistogramVec
+	bytes                             *prometheus.CounterVec
+	open                              prometheus.Gauge
+	tenants                           *tenantNames
+	latency                           latencyClasses
+	sums                              sums
+	reasons                           reasons
+	cpu                               *cpuReader
+	digest                            atomic.Pointer[configDigest]
 
 	mu     sync.RWMutex // guards below
 	served map[servedLabels]*servedMetrics
 }
 
 func newTelemetry(tenants int) *telemetry {
-	t := &telemetry{registry: prometheus.NewRegistry(), tenants: newTenantNames(tenants), served: map[servedLabels]*servedMetrics{}}
+	t := &telemetry{registry: prometheus.NewRegistry(), tenants: newTenantNames(tenants), served: map[servedLabels]*servedMetrics{}, cpu: newCPUReader()}
 	hist := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
 		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
 		t.registry.MustRegister(h)
@@ -98,10 +117,19 @@ func newTelemetry(tenants int) *telemetry {
 	t.e2e = hist("vllm:e2e_request_latency_seconds", "Time from the admission of a request to its end.", requestBuckets, servedLabelNames...)
 	t.promptHist = hist("vllm:request_prompt_tokens", "Prompt tokens of a request.", tokenBuckets, servedLabelNames...)
 	t.genHist = hist("vllm:request_generation_tokens", "Generated tokens of a request.", tokenBuckets, servedLabelNames...)
-	t.success = count("vllm:request_success_total", "Finished requests by finish reason.", append(servedLabelNames, "finished_reason")...)
+	t.queue = hist("vllm:request_queue_time_seconds", "Time that a request waited for a candidate and for its first step there.", requestBuckets, servedLabelNames...)
+	t.prefill = hist("vllm:request_prefill_time_seconds", "Time from the first step of a request, or its sending to a provider, to its first token.", requestBuckets, servedLabelNames...)
+	t.decode = hist("vllm:request_decode_time_seconds", "Time from the first token of a request to its last.", requestBuckets, servedLabelNames...)
+	t.inference = hist("vllm:request_inference_time_seconds", "Time from the first step of a request, or its sending to a provider, to its last token.", requestBuckets, servedLabelNames...)
+	t.cost = hist("hearth_request_cost_usd", "Charge for a request in US dollars.", costBuckets, servedLabelNames...)
+	t.success = count("vllm:request_success_total", "Finished requests by finish reason.", servedAnd("finished_reason")...)
 	t.calls = count("hearth_requests_total", "Requests by outcome, as in the ledger.", "model_name", "tenant", "outcome", "code")
+	t.tokens = count("hearth_tokens_total", "Tokens that were charged for, by kind: input, cached, cache_write, output.", servedAnd("kind")...)
 	t.spend = count("hearth_spend_usd_total", "Charges in US dollars.", "tenant")
 	t.refusals = count("hearth_refused_total", "Requests turned away before their body was read, by reason.", "reason")
+	t.denials = count("hearth_denied_total", "Requests turned away, by reason: the code of the error.", "reason")
+	t.losses = count("hearth_losses_total", "Fields of requests that their target has no counterpart for, by class of the loss.", "class")
+	t.decisions = count("hearth_rule_decisions_total", "What rules did to requests and answers.", "rule", "action", "on")
 	t.attempts = count("hearth_attempts_total", "Attempts at a candidate by outcome and, where a provider failed, the class of its failure.", "upstream", "model_name", "outcome", "failure")
 	t.fallbacks = count("hearth_repeated_requests_total", "Requests that took more than one attempt, by their outcome.", "outcome")
 	t.exchanges = count("hearth_http_requests_total", "HTTP exchanges.", "route", "method", "status")
@@ -122,9 +150,8 @@ func (t *telemetry) handler() http.Handler {
 
 func (t *telemetry) callBegins() { t.open.Inc() }
 
-func (t *telemetry) firstToken(s *servedMetrics, after time.Duration) {
-	s.ttft.Observe(after.Seconds())
-	t.ttftRing.add(time.Now(), after)
+func (t *telemetry) firstToken(c *call, after time.Duration) {
+	c.target.served.ttft.Observe(after.Seconds())
 }
 
 // nextTokens notes that n tokens came after a pause.
@@ -135,7 +162,7 @@ func (t *telemetry) nextTokens(s *servedMetrics, pause time.Duration, n int) {
 }
 
 // callEnds notes how a request ended.
-func (t *telemetry) callEnds(c *call, row store.Row) {
+func (t *telemetry) callEnds(c *call, row *store.Row) {
 	t.open.Dec()
 	code := ""
 	if c.err != nil {
@@ -148,27 +175,74 @@ func (t *telemetry) callEnds(c *call, row store.Row) {
 	}
 	t.calls.WithLabelValues(model, tenant, string(c.outcome), code).Inc()
 	t.spend.WithLabelValues(tenant).Add(float64(row.ChargeNano) / 1e9)
+	t.sums.call(c, row)
+	if c.outcome == store.OutcomeRefused {
+		t.deny(c.err.Code)
+	}
+	t.callDecided(c)
 	if c.target == nil {
 		return
 	}
-	if len(c.tries) > 0 && c.outcome != store.OutcomeCancelled { // others were asked before
+	if c.repeated() && c.outcome != store.OutcomeCancelled {
 		t.fallbacks.WithLabelValues(string(c.outcome)).Inc()
 	}
-	now, by, use := c.a.now(), c.target.served, c.stream.total()
-	if c.outcome == store.OutcomeComplete {
-		took := now.Sub(c.grant.Started)
-		by.e2e.Observe(took.Seconds())
-		t.ring.add(now, took)
-		by.promptTokens.Observe(float64(use.PromptTokens))
-		by.outputSize.Observe(float64(use.CompletionTokens))
-		for _, f := range c.stream.finish {
-			t.success.WithLabelValues(by.labels.values(string(f))...).Inc()
+	t.callServed(c, row)
+}
+
+// callDecided notes what rules did and what translation lost.
+func (t *telemetry) callDecided(c *call) {
+	for _, d := range c.decisions {
+		t.decisions.WithLabelValues(d.Rule, d.Action, d.On).Inc()
+	}
+	for _, d := range c.filter.Decisions() {
+		t.decisions.WithLabelValues(d.Rule, d.Action, d.On).Inc()
+	}
+	for i := range c.grant.Losses {
+		t.losses.WithLabelValues(string(c.grant.Losses[i].Class)).Inc()
+	}
+}
+
+// callServed notes times, tokens and cost of a request that was sent somewhere.
+func (t *telemetry) callServed(c *call, row *store.Row) {
+	now, by, use, in := c.a.now(), c.target.served, c.stream.total(), t.latency.of(c.path.Class)
+	all := &t.latency.all
+	if row.HoldSeq > 0 {
+		by.cost.Observe(float64(row.ChargeNano) / 1e9)
+		u := &row.Usage
+		for i, n := range [...]int64{u.FreshInput, u.CachedInput, u.CacheWrite + u.CacheWriteHour, u.Output} {
+			if n > 0 {
+				by.tokens[i].Add(float64(n))
+			}
 		}
+	}
+	if !c.first.IsZero() {
+		ttft := c.first.Sub(c.grant.Started)
+		in.ttft.add(now, ttft)
+		all.ttft.add(now, ttft)
 	}
 	if n := c.stream.tokens; n > 1 {
 		per := c.last.Sub(c.first) / time.Duration(n-1)
 		by.tpot.Observe(per.Seconds())
-		t.tpotRing.add(now, per)
+		in.tpot.add(now, per)
+		all.tpot.add(now, per)
+	}
+	if c.outcome != store.OutcomeComplete {
+		return
+	}
+	took := now.Sub(c.grant.Started)
+	by.e2e.Observe(took.Seconds())
+	in.e2e.add(now, took)
+	all.e2e.add(now, took)
+	by.promptTokens.Observe(float64(use.PromptTokens))
+	by.outputSize.Observe(float64(use.CompletionTokens))
+	for _, f := range c.stream.finish {
+		t.success.WithLabelValues(by.labels.values(string(f))...).Inc()
+	}
+	if p := c.phases(); p.decode >= 0 && !c.first.IsZero() {
+		by.queue.Observe(p.queue.Seconds())
+		by.prefill.Observe(p.prefill.Seconds())
+		by.decode.Observe(p.decode.Seconds())
+		by.inference.Observe((p.prefill + p.decode).Seconds())
 	}
 }
 
@@ -178,7 +252,17 @@ func (t *telemetry) attempt(at *store.Attempt, failure infer.FailureClass) {
 }
 
 // denied notes a refusal before the body was read.
-func (t *telemetry) denied(code infer.Code) { t.refusals.WithLabelValues(string(code)).Inc() }
+func (t *telemetry) denied(code infer.Code) {
+	t.refusals.WithLabelValues(string(code)).Inc()
+	t.sums.refused.Add(1)
+	t.deny(code)
+}
+
+// deny counts a refusal by its reason.
+func (t *telemetry) deny(code infer.Code) {
+	t.denials.WithLabelValues(string(code)).Inc()
+	t.reasons.add(string(code))
+}
 
 // exchange notes a finished HTTP exchange.
 func (t *telemetry) exchange(x web.Exchange) {
@@ -188,9 +272,14 @@ func (t *telemetry) exchange(x web.Exchange) {
 	t.bytes.WithLabelValues("out").Add(float64(max(0, x.BytesOut)))
 }
 
-// latencies are the distributions of the last five minutes.
-func (t *telemetry) latencies(now time.Time) []latencySummary {
-	return []latencySummary{
-		t.ttftRing.summary("ttft", now), t.tpotRing.summary("tpot", now), t.ring.summary("e2e", now),
-	}
+// metricsHandler serves /metrics while the configuration says so.
+func (a *Appliance) metricsHandler() http.Handler {
+	h := a.telemetry.handler()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !a.config().Telemetry.Metrics {
+			http.NotFound(w, r)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
 }

@@ -2,25 +2,35 @@ package appliance
 
 import (
 	"context"
+	"slices"
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"hearth/appliance/config"
+	"hearth/engine/infer"
 	"hearth/policy"
 )
 
 // tenantNames bounds the tenants that get a label of their own: the first so
 // many that are seen, the rest is "other".
 type tenantNames struct {
+	mu   sync.RWMutex // guards below
 	most int
-	mu   sync.Mutex // guards seen
 	seen map[string]bool
 }
 
 func newTenantNames(most int) *tenantNames { return &tenantNames{most: most, seen: map[string]bool{}} }
 
 func (n *tenantNames) label(tenant string) string {
+	n.mu.RLock()
+	known := n.seen[tenant]
+	n.mu.RUnlock()
+	if known {
+		return tenant
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if !n.seen[tenant] {
@@ -32,17 +42,27 @@ func (n *tenantNames) label(tenant string) string {
 	return tenant
 }
 
+// allow changes the bound. Labels that exist stay: a counter does not go back.
+func (n *tenantNames) allow(most int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.most = most
+}
+
 // puller turns the Stats of the other parts into metrics at each scrape.
 type puller struct {
 	a    *Appliance
 	desc map[string]*prometheus.Desc
 }
 
-// pulled lists the metrics of the puller: name, help, labels.
-var pulled = []struct {
+// pulledMetric is a metric of the puller.
+type pulledMetric struct {
 	name, help string
 	labels     []string
-}{
+}
+
+// pulled lists the metrics of the puller; those of devices stand with them.
+var pulled = []pulledMetric{
 	{"vllm:num_requests_running", "Sequences in the running batch.", servedLabelNames},
 	{"vllm:num_requests_waiting", "Requests that wait to run.", servedLabelNames},
 	{"vllm:kv_cache_usage_perc", "Part of the KV blocks in use, 0 to 1.", servedLabelNames},
@@ -51,10 +71,12 @@ var pulled = []struct {
 	{"vllm:num_preemptions_total", "Sequences preempted for lack of KV blocks.", servedLabelNames},
 	{"vllm:prompt_tokens_total", "Prompt tokens processed.", servedLabelNames},
 	{"vllm:generation_tokens_total", "Tokens generated.", servedLabelNames},
+	{"vllm:iteration_tokens_total", "Tokens computed in a step.", servedLabelNames},
+	{"vllm:cache_config_info", "1, with how the cache is set up. num_gpu_blocks counts the blocks on whatever device there is.", servedAnd("block_size", "num_gpu_blocks", "cache_dtype", "enable_prefix_caching")},
 	{"hearth_model_ready", "1 if the model answers.", servedLabelNames},
-	{"hearth_kv_blocks", "KV blocks by state: used, cached, free.", append(servedLabelNames, "state")},
+	{"hearth_kv_blocks", "KV blocks by state: used, cached, free.", servedAnd("state")},
 	{"hearth_engine_steps_total", "Completed steps: the progress of the engine.", servedLabelNames},
-	{"hearth_engine_memory_bytes", "Memory of the engine by use: weights, kv.", append(servedLabelNames, "use")},
+	{"hearth_engine_memory_bytes", "Memory of the engine by use: weights, kv.", servedAnd("use")},
 	{"hearth_worker_restarts_total", "Times the worker process was replaced.", servedLabelNames},
 	{"hearth_upstream_state", "1 for the state that a deployment is in.", []string{"upstream", "model_name", "state"}},
 	{"hearth_upstream_open_requests", "Requests open at a deployment.", []string{"upstream", "model_name"}},
@@ -74,13 +96,23 @@ var pulled = []struct {
 	{"hearth_budget_cap_usd", "Cap of a budget in its present window.", []string{"tenant", "period"}},
 	{"hearth_budget_spent_usd", "Spent in the present window.", []string{"tenant", "period"}},
 	{"hearth_budget_held_usd", "Held in the present window.", []string{"tenant", "period"}},
+	{"hearth_certificate_expiry_seconds", "Time until a certificate ends; negative: it has ended.", []string{"source", "name"}},
 	{"hearth_certificate_expiry_timestamp_seconds", "When a certificate ends, in Unix time.", []string{"source", "name"}},
 	{"hearth_config_generation", "Configurations taken since the start.", nil},
+	{"hearth_config_info", "1, with the digest of the configuration in force.", []string{"revision"}},
+	{"hearth_start_time_seconds", "When the server began, in Unix time.", nil},
+	{"hearth_log_records_total", "Records written to the log by level.", []string{"level"}},
+	{"hearth_trace_spans_total", "Spans by what became of them: exported, dropped here, rejected by the collector.", []string{"result"}},
+	{"hearth_trace_posts_total", "Posts to the collector by result: ok, failed.", []string{"result"}},
+	{"hearth_trace_queue", "Requests whose spans wait to be sent.", nil},
+	{"hearth_retained_items", "Requests whose content is kept.", []string{"retention"}},
+	{"hearth_retained_bytes", "Size of kept content.", []string{"retention"}},
+	{"hearth_retained_total", "Requests whose content was to be kept, by result: kept, dropped, failed.", []string{"result"}},
 }
 
 func newPuller(a *Appliance) *puller {
 	p := &puller{a: a, desc: map[string]*prometheus.Desc{}}
-	for _, m := range pulled {
+	for _, m := range append(devicesPulled(), pulled...) {
 		p.desc[m.name] = prometheus.NewDesc(m.name, m.help, m.labels, nil)
 	}
 	return p
@@ -88,8 +120,8 @@ func newPuller(a *Appliance) *puller {
 
 // Describe implements prometheus.Collector.
 func (p *puller) Describe(ch chan<- *prometheus.Desc) {
-	for _, m := range pulled {
-		ch <- p.desc[m.name]
+	for _, d := range p.desc {
+		ch <- d
 	}
 }
 
@@ -103,10 +135,12 @@ func (p *puller) Collect(ch chan<- prometheus.Metric) {
 	counter := func(name string, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(p.desc[name], prometheus.CounterValue, v, labels...)
 	}
-	p.models(ctx, gauge, counter)
+	p.models(ctx, gauge, counter, ch)
 	p.upstreams(gauge, counter)
 	p.ledger(gauge, counter)
 	p.budgets(gauge)
+	p.devices(ctx, gauge, counter)
+	p.observers(gauge, counter)
 	ends := map[string]bool{}
 	for _, c := range p.a.certificates() {
 		if id := c.Source + " " + firstOf(c.Names); ends[id] {
@@ -115,15 +149,18 @@ func (p *puller) Collect(ch chan<- prometheus.Metric) {
 			ends[id] = true
 		}
 		gauge("hearth_certificate_expiry_timestamp_seconds", float64(c.NotAfter.Unix()), c.Source, firstOf(c.Names))
+		gauge("hearth_certificate_expiry_seconds", c.NotAfter.Sub(p.a.now()).Seconds(), c.Source, firstOf(c.Names))
 	}
 	ready, _ := p.a.Ready()
 	gauge("hearth_ready", truth(ready))
 	gauge("hearth_config_generation", float64(p.a.generation.Load()))
+	gauge("hearth_config_info", 1, p.a.configRevision())
+	gauge("hearth_start_time_seconds", float64(p.a.started.UnixNano())/1e9)
 }
 
 type emit func(name string, v float64, labels ...string)
 
-func (p *puller) models(ctx context.Context, gauge, counter emit) {
+func (p *puller) models(ctx context.Context, gauge, counter emit, ch chan<- prometheus.Metric) {
 	for _, m := range p.a.models.states(ctx) {
 		l, s := servedLabels{m.info.Name, m.info.Device}, m.health.Stats
 		gauge("vllm:num_requests_running", float64(s.Running), l.values()...)
@@ -144,7 +181,52 @@ func (p *puller) models(ctx context.Context, gauge, counter emit) {
 		gauge("hearth_engine_memory_bytes", float64(s.WeightBytes), l.values("weights")...)
 		gauge("hearth_engine_memory_bytes", float64(s.KVBytes), l.values("kv")...)
 		counter("hearth_worker_restarts_total", float64(s.WorkerRestarts), l.values()...)
+		p.engine(&m, l, gauge, ch)
 	}
+}
+
+// engine tells what an engine's steps and its cache are like.
+func (p *puller) engine(m *modelState, l servedLabels, gauge emit, ch chan<- prometheus.Metric) {
+	s := &m.health.Stats
+	if s.BlocksTotal > 0 {
+		reuse := "True" // as Python writes it: dashboards of vLLM match the word
+		if lm := p.a.models.get(m.info.Name); lm != nil && !lm.spec.PrefixCache {
+			reuse = "False"
+		}
+		gauge("vllm:cache_config_info", 1, l.values(strconv.Itoa(s.BlockTokens), strconv.Itoa(s.BlocksTotal), "float32", reuse)...)
+	}
+	if len(s.StepTokens) != len(infer.StepTokenEdges)+1 {
+		return
+	}
+	buckets, n := make(map[float64]uint64, len(infer.StepTokenEdges)), uint64(0)
+	for i, edge := range infer.StepTokenEdges {
+		n += s.StepTokens[i]
+		buckets[float64(edge)] = n
+	}
+	n += s.StepTokens[len(infer.StepTokenEdges)]
+	ch <- prometheus.MustNewConstHistogram(p.desc["vllm:iteration_tokens_total"], n, float64(s.StepTokenSum), buckets, l.values()...)
+}
+
+// observers tells how the other ways of watching do.
+func (p *puller) observers(gauge, counter emit) {
+	for i, name := range config.LogLevels {
+		counter("hearth_log_records_total", float64(p.a.logs.written[i].Load()), name)
+	}
+	s := p.a.traces.stats()
+	counter("hearth_trace_spans_total", float64(s.Exported), "exported")
+	counter("hearth_trace_spans_total", float64(s.Dropped), "dropped")
+	counter("hearth_trace_spans_total", float64(s.Rejected), "rejected")
+	counter("hearth_trace_posts_total", float64(s.Posts-min(s.Posts, s.Failures)), "ok")
+	counter("hearth_trace_posts_total", float64(s.Failures), "failed")
+	gauge("hearth_trace_queue", float64(s.Waiting))
+	kept := p.a.retained.stats()
+	for _, k := range kept.by {
+		gauge("hearth_retained_items", float64(k.items), k.name)
+		gauge("hearth_retained_bytes", float64(k.bytes), k.name)
+	}
+	counter("hearth_retained_total", float64(kept.kept), "kept")
+	counter("hearth_retained_total", float64(kept.dropped), "dropped")
+	counter("hearth_retained_total", float64(kept.failed), "failed")
 }
 
 func (p *puller) upstreams(gauge, counter emit) {
@@ -191,6 +273,9 @@ func (p *puller) budgets(gauge emit) {
 		gauge("hearth_budget_held_usd", float64(b.HeldNano)/1e9, l[:]...)
 	}
 }
+
+// servedAnd are the labels of a local model and more.
+func servedAnd(more ...string) []string { return slices.Concat(servedLabelNames, more) }
 
 func truth(b bool) float64 {
 	if b {

@@ -335,7 +335,7 @@ func (x *exchange) report() {
 	case x.route.quiet && status < 400:
 		level = slog.LevelDebug
 	}
-	if !x.s.log.Enabled(context.Background(), level) {
+	if !x.s.log.Enabled(context.Background(), level) || level == slog.LevelInfo && x.s.opt.Access != nil && !x.s.opt.Access() {
 		return
 	}
 	var room [24]slog.Attr

@@ -24,6 +24,9 @@ type Options struct {
 	Metrics http.Handler
 	// Observe is told of every finished exchange. It must not block.
 	Observe func(Exchange)
+	// Access says whether exchanges without fault have a line in the log. Nil:
+	// they have.
+	Access func() bool
 	// Version and Build are what /version tells.
 	Version string
 	Build   map[string]string
