@@ -28,7 +28,7 @@ func (p *pages) funcs() template.FuncMap {
 		"join": join, "list": list, "dict": dict, "json": jsonText, "default": orDefault, "add": add,
 		"has": has, "chart": chartOf, "spark": spark, "bar": bar, "lines": lines, "difflines": diffLines, "dollars": dollars, "time": timeAttr,
 		"age": ageText, "clock": clockText, "backwards": backwards, "rate": rate, "cut": clipText, "span": goSpan, "graph": graph, "points": points,
-		"fullest": fullest, "quantity": quantityName, "upper": strings.ToUpper, "hertz": hertz,
+		"fullest": fullest, "quantity": quantityName, "upper": strings.ToUpper, "hertz": hertz, "count": countText, "recent": recent, "most": most,
 	}
 }
 
@@ -305,6 +305,36 @@ func quantityName(name string) string {
 		return "Time from end to end"
 	}
 	return name
+}
+
+// countText is a large number in few digits: 1.5 billion is "1.5 B".
+func countText(v any) string {
+	n, ok := number(v)
+	if !ok {
+		return dash
+	}
+	for _, u := range []struct {
+		from float64
+		name string
+	}{{1e12, " T"}, {1e9, " B"}, {1e6, " M"}, {1e3, " k"}} {
+		if n >= u.from {
+			return strconv.FormatFloat(n/u.from, 'g', 3, 64) + u.name
+		}
+	}
+	return num(v)
+}
+
+// recent says that a time was within the last two minutes.
+func recent(now, v any) bool {
+	at, ok := moment(v)
+	from, _ := moment(now)
+	return ok && from.Sub(at) < 2*time.Minute
+}
+
+func most(a, b any) float64 {
+	x, _ := number(a)
+	y, _ := number(b)
+	return max(x, y)
 }
 
 func hertz(v any) string {

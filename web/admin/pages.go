@@ -16,6 +16,16 @@ var boxPages = []*Page{
 		{As: "o", Op: "telemetry/overview", Optional: true},
 		{As: "s", Op: "telemetry/series", Args: map[string]string{"names:words": overviewSeries}, Optional: true},
 	}},
+	{Path: "/models", Title: "Models", Group: "Now", File: "models", Access: Read, Reads: []Query{
+		{As: "models", Op: "model/list", Optional: true},
+		{As: "jobs", Op: "job/list", Optional: true},
+		{As: "uploads", Op: "model/upload/list", Optional: true},
+	}},
+	{Path: "/models/{name}", Title: "Model", File: "model", Access: Read, Reads: []Query{
+		{As: "model", Op: "model/show", Args: map[string]string{"name": "$path.name"}},
+		{As: "plan", Op: "model/plan", Optional: true, Args: map[string]string{
+			"name": "$path.name", "context": "$query.context", "kv_memory": "$query.kv_memory", "max_sequences": "$query.max_sequences"}},
+	}},
 	{Path: "/playground", Title: "Playground", Group: "Now", File: "playground", Access: OperateTenant, Reads: []Query{
 		{As: "models", Op: "model/served", Optional: true},
 		{As: "routes", Op: "route/list", Optional: true},
