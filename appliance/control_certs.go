@@ -74,7 +74,7 @@ var (
 		stream: downloadRoot,
 	}
 	opCertRotate = operation[none, certificateReport]{
-		name: "cert/rotate_root", place: "POST /certificates/root/rotate", access: admin.Own,
+		name: "cert/rotate_root", place: "POST /certificates/root/rotate", access: admin.Own, fresh: true,
 		summary: "make a new root; clients that trust the old one or the new one are served until the old one is retired",
 		run: func(ctx context.Context, c *control, _ none) (certificateReport, error) {
 			return changeAuthority(ctx, c, (*certs.Manager).Rotate)
@@ -83,7 +83,7 @@ var (
 		detail:  newestRoot,
 	}
 	opCertRetire = operation[none, certificateReport]{
-		name: "cert/retire_root", place: "POST /certificates/root/retire", access: admin.Own,
+		name: "cert/retire_root", place: "POST /certificates/root/retire", access: admin.Own, fresh: true,
 		summary: "end the overlap of two roots: clients must trust the newer one from now on",
 		run: func(ctx context.Context, c *control, _ none) (certificateReport, error) {
 			return changeAuthority(ctx, c, (*certs.Manager).Retire)

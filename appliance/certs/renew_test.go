@@ -124,6 +124,24 @@ func TestTakeOverUnderLoad(t *testing.T) {
 	}
 	close(stop)
 	wait()
+	// Session tickets outlive the managers.
+	resumed := false
+	again := &tls.Config{RootCAs: pool, ServerName: "localhost", ClientSessionCache: tls.NewLRUClientSessionCache(8)}
+	for range 2 {
+		c, err := tls.Dial("tcp", l.Addr().String(), again)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.ReadAll(c) // the ticket comes behind the handshake
+		resumed = c.ConnectionState().DidResume
+		c.Close()
+		o.Prior = current.Load()
+		next := open(t, o)
+		current.Swap(next).Close()
+	}
+	if !resumed {
+		t.Error("a session was not resumed after a change of managers")
+	}
 	if failed.Load() > 0 || done.Load() < 50 {
 		t.Errorf("%d of %d handshakes failed", failed.Load(), done.Load())
 	}
@@ -261,4 +279,48 @@ func TestStored(t *testing.T) {
 	if err != nil || len(r.Roots) != 1 || len(r.Certificates) != 1 || r.Roots[0].Fingerprint != m.Roots()[0].Fingerprint {
 		t.Errorf("%+v, %v", r, err)
 	}
+}
+
+// A certificate that lapsed while the box was off is renewed at the start.
+func TestLapsed(t *testing.T) {
+	o := options(newMemory())
+	o.TLS.Lifetime = config.Duration(time.Second)
+	m := open(t, o)
+	m.Close()
+	old, _ := m.localLeaf()
+	time.Sleep(time.Until(old.NotAfter) + 10*time.Millisecond)
+	o.TLS.Lifetime = config.Duration(time.Hour)
+	again := open(t, o)
+	if err := accepts(t, again, again.authority.root.cert); err != nil {
+		t.Error(err)
+	}
+}
+
+// Nothing that stands in a file or in the store makes the readers fall over, and
+// what they accept is whole.
+func FuzzPEM(f *testing.F) {
+	root, err := makeRoot(time.Now())
+	if err != nil {
+		f.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(root.key)
+	if err != nil {
+		f.Fatal(err)
+	}
+	key := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
+	f.Add(append(pemOf(root.cert), key...))
+	f.Add(append(key, pemOf(root.cert)...))
+	f.Add([]byte("-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\nPRIVATE KEY-----"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		cert, private := splitPair(text)
+		if string(cert)+string(private) != string(text) {
+			t.Error("splitting lost something")
+		}
+		if chain, err := parseChainPEM(text); err == nil && (len(chain) == 0 || len(chain) > maxChain+1) {
+			t.Errorf("a chain of %d", len(chain))
+		}
+		if p, err := parsePair(text); err == nil && (p.cert == nil || p.key == nil) {
+			t.Error("half of a pair")
+		}
+	})
 }

@@ -121,8 +121,12 @@ type used struct {
 	renewal      time.Time
 }
 
-// inUse lists what the server uses, the local one first.
+// inUse lists what the server uses, the local one first; nothing where somebody
+// else speaks TLS for it.
 func (m *Manager) inUse() []used {
+	if m.opt.TLS.Mode == config.TLSOff {
+		return nil
+	}
 	var all []used
 	add := func(source, name string, der [][]byte, renewed bool) {
 		chain, err := parseChain(der)
@@ -167,7 +171,7 @@ type Status struct {
 func (m *Manager) Status() []Status {
 	var all []Status
 	for _, u := range m.inUse() {
-		all = append(all, Status{Source: u.source, Names: u.chain[0].DNSNames, NotAfter: u.chain[0].NotAfter})
+		all = append(all, Status{Source: u.source, Names: subjects(u.chain[0]), NotAfter: u.chain[0].NotAfter})
 	}
 	return all
 }
