@@ -37,6 +37,7 @@ type provider struct {
 	*oidc.Provider
 	verifier *oidc.IDTokenVerifier
 	client   *http.Client
+	style    oauth2.AuthStyle // how the client shows its secret
 	at       time.Time
 }
 
@@ -108,9 +109,10 @@ func discover(ctx context.Context, s *Settings, now func() time.Time) (*provider
 		return nil, fmt.Errorf("cannot ask the provider: %w", err)
 	}
 	var ends struct {
-		Auth  string `json:"authorization_endpoint"`
-		Token string `json:"token_endpoint"`
-		Keys  string `json:"jwks_uri"`
+		Auth  string   `json:"authorization_endpoint"`
+		Token string   `json:"token_endpoint"`
+		Keys  string   `json:"jwks_uri"`
+		Ways  []string `json:"token_endpoint_auth_methods_supported"`
 	}
 	if err := p.Claims(&ends); err != nil {
 		return nil, err
@@ -120,7 +122,13 @@ func discover(ctx context.Context, s *Settings, now func() time.Time) (*provider
 			return nil, errors.New("cannot use the provider: an endpoint of it is not at https")
 		}
 	}
-	return &provider{p, p.Verifier(&oidc.Config{ClientID: s.OIDC.ClientID, Now: now}), c, now()}, nil
+	// In the header, unless the provider leaves that out (Discovery §3); found out
+	// by trying, the code would be spent at the first try.
+	style := oauth2.AuthStyleInHeader
+	if s.OIDC.ClientSecret == "" || len(ends.Ways) > 0 && !slices.Contains(ends.Ways, "client_secret_basic") {
+		style = oauth2.AuthStyleInParams
+	}
+	return &provider{p, p.Verifier(&oidc.Config{ClientID: s.OIDC.ClientID, Now: now}), c, style, now()}, nil
 }
 
 // boundedAnswers cuts what a provider sends.
@@ -164,6 +172,7 @@ func (s *Settings) oauth(p *provider, redirect string) (*oauth2.Config, error) {
 			c.Scopes = append(c.Scopes, scope)
 		}
 	}
+	c.Endpoint.AuthStyle = p.style
 	var err error
 	if s.OIDC.ClientSecret != "" {
 		c.ClientSecret, err = s.referenced(s.OIDC.ClientSecret)
