@@ -22,6 +22,9 @@ func (a *Appliance) openBackups(ctx context.Context) error {
 	if c := a.control(); keptRun[backupRun](ctx, c, "since") == nil {
 		c.noteRun(ctx, "since", backupRun{At: a.now().UTC()})
 	}
+	if err := a.loadEvidenceNow(ctx); err != nil {
+		return err
+	}
 	a.telemetry.registry.MustRegister(&backupCollector{a})
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})

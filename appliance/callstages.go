@@ -111,6 +111,9 @@ func (c *call) weighEach(weigh func(t *target, c *call)) error {
 		t := c.a.target(&c.path.Candidates[i])
 		c.targets = append(c.targets, t)
 		if t.err == nil {
+			t.err = c.a.unqualified(c.path, t)
+		}
+		if t.err == nil {
 			weigh(t, c)
 		}
 		if t.err != nil {

@@ -6,6 +6,8 @@ func operations() []anyOperation {
 		opKeyCreate, opKeyList, opKeyRotate, opKeyRevoke, opKeySetup,
 		opLedgerList, opLedgerShow, opLedgerCheck, opLedgerResolve, opLedgerAudit,
 		opBackupCreate, opBackupWrite, opBackupList, opBackupStatus, opBackupDownload, opBackupVerify, opBackupDelete, opBackupRestore, opBackupCancel,
+		opTenantList, opTenantCreate, opTenantUpdate, opTenantPause, opTenantDelete, opBudgetList, opSpendReport,
+		opUpstreamList, opUpstreamProbe, opUpstreamReset, opRouteList, opRouteUpdate, opEvidenceList, opEvidenceShow, opEvidenceAdd, opEvidenceDelete,
 		opLedgerExport, opLedgerPosition, opLedgerReconcile, opLedgerReconcileApply,
 		opConfigGet, opConfigCheck, opConfigApply, opConfigSet, opConfigHistory, opConfigShow, opConfigDiff,
 		opConfigRollback, opConfigConfirm, opReload,

@@ -23,6 +23,12 @@ const (
 	SplitPrefix   = "prefix"
 )
 
+// Whether candidates need evidence.
+const (
+	QualificationOff     = "off"
+	QualificationEnforce = "enforce"
+)
+
 // Bounds of [[route]] tables.
 const (
 	maxCandidates   = 64
@@ -67,6 +73,7 @@ func (r *RouteConfig) defaults() {
 	setText(&r.Effect, Effectful)
 	setText(&r.Split, SplitOrdered)
 	setText(&r.OnLoss, "reject")
+	setText(&r.Qualification, QualificationOff)
 	setText(&r.OverMax, "reject")
 	if r.Retry.Attempts == 0 {
 		r.Retry.Attempts = 3
@@ -127,6 +134,7 @@ func (v *validator) route(path string, r *RouteConfig, rules []RuleConfig) {
 	v.oneOf(path+".effect", r.Effect, ReadOnly, Effectful)
 	v.oneOf(path+".split", r.Split, SplitOrdered, SplitWeighted, SplitLeast, SplitPrefix)
 	v.oneOf(path+".on_loss", r.OnLoss, "reject", "report")
+	v.oneOf(path+".qualification", r.Qualification, QualificationOff, QualificationEnforce)
 	v.span(path+".deadline", r.Deadline, time.Second, 24*time.Hour, true)
 	v.between(path+".max_output_tokens", r.MaxOutputTokens, 0, maxOutputTokens)
 	v.oneOf(path+".over_max", r.OverMax, "reject", "clamp")

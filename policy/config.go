@@ -91,6 +91,9 @@ type RouteConfig struct {
 	// OnLoss is "reject" (default) or "report": what happens where a field that
 	// changes the meaning has no counterpart at a candidate.
 	OnLoss string `toml:"on_loss"`
+	// Qualification is "off" (default) or "enforce": a candidate is asked only
+	// while evidence of it is recorded and in date.
+	Qualification string `toml:"qualification"`
 	// Deadline bounds a whole request, from admission to the last token;
 	// default 0: none beyond the server's.
 	Deadline Duration    `toml:"deadline"`

@@ -25,6 +25,7 @@ type probe struct {
 	asked  bool
 	reason string // empty: well
 	at     time.Time
+	past   history
 }
 
 // startProbe asks the configured path every interval, the first time at once.
@@ -56,7 +57,8 @@ func (u *Upstream) startProbe() {
 func (u *Upstream) ask(limit time.Duration) {
 	ctx, cancel := context.WithTimeout(u.ctx, limit)
 	defer cancel()
-	reason := u.asked(ctx)
+	began := time.Now()
+	reason, status := u.asked(ctx, u.c.Health.Probe)
 	if u.ctx.Err() != nil {
 		return
 	}
@@ -65,6 +67,7 @@ func (u *Upstream) ask(limit time.Duration) {
 	was := p.reason
 	first := !p.asked
 	p.asked, p.reason, p.at = true, reason, u.o.Now()
+	p.past.add(Probed{At: p.at, OK: reason == "", Reason: reason, Status: status, Took: time.Since(began), Path: u.c.Health.Probe})
 	p.mu.Unlock()
 	if u.o.OnProbe != nil {
 		u.o.OnProbe(u.c.Name, reason == "")
@@ -77,9 +80,10 @@ func (u *Upstream) ask(limit time.Duration) {
 	}
 }
 
-// asked gives the reason why the upstream is not well; empty if it is.
-func (u *Upstream) asked(ctx context.Context) string {
-	path, query, _ := strings.Cut(u.c.Health.Probe, "?")
+// asked gives the reason why the upstream is not well, empty if it is, and the
+// status of its answer, 0 if none came.
+func (u *Upstream) asked(ctx context.Context, probe string) (reason string, status int) {
+	path, query, _ := strings.Cut(probe, "?")
 	if !strings.HasPrefix(path, "/") {
 		path = u.target.path + "/" + path // relative to base_url; from the root otherwise
 	}
@@ -90,22 +94,22 @@ func (u *Upstream) asked(ctx context.Context) string {
 	}).WithContext(ctx)
 	if u.auth != nil {
 		if err := u.auth.sign(ctx, req, nil); err != nil {
-			return "its credential is not available"
+			return "its credential is not available", 0
 		}
 	}
 	resp, err := u.pool.RoundTrip(req)
 	if err != nil {
 		if ctx.Err() != nil {
-			return "no answer to the probe in time"
+			return "no answer to the probe in time", 0
 		}
-		return "it cannot be reached"
+		return "it cannot be reached", 0
 	}
 	defer resp.Body.Close()
 	io.CopyN(io.Discard, resp.Body, probeBytes)
 	if resp.StatusCode/100 != 2 {
-		return fmt.Sprintf("the probe was answered with status %d", resp.StatusCode)
+		return fmt.Sprintf("the probe was answered with status %d", resp.StatusCode), resp.StatusCode
 	}
-	return ""
+	return "", resp.StatusCode
 }
 
 // Health tells of the last probe. Without probes, or before the first, an

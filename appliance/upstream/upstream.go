@@ -62,6 +62,7 @@ type Upstream struct {
 	pool    *http.Transport
 	plain   *plainPool // beside pool, for a host without TLS; nil: none
 	probe   *probe
+	manual  probe // those that people asked for
 
 	work sync.WaitGroup // attempts, drains and probes
 	ctx  context.Context
