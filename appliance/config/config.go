@@ -130,7 +130,9 @@ func Parse(name string, data []byte) (*Config, error) {
 	b := binder{faults: f}
 	b.table("", tree, c)
 	c.fillEmpty()
+	bound := len(f.List)
 	c.validate(f)
+	f.dropEchoes(bound)
 	if len(f.List) > 0 {
 		f.sort()
 		return nil, f

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
@@ -88,6 +89,16 @@ func (f *Faults) addSyntax(err error) {
 		return
 	}
 	f.List = append(f.List, Fault{Message: err.Error()})
+}
+
+// dropEchoes removes faults after the first n that are about keys which one of the
+// first n is about: a value of the wrong type is also an empty one.
+func (f *Faults) dropEchoes(n int) {
+	told := map[string]bool{}
+	for _, x := range f.List[:n] {
+		told[x.Key] = true
+	}
+	f.List = append(f.List[:n], slices.DeleteFunc(f.List[n:], func(x Fault) bool { return told[x.Key] })...)
 }
 
 func (f *Faults) sort() {

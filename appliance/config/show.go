@@ -36,6 +36,8 @@ func leafOf(f reflect.Value) any {
 		return fmt.Sprint(f.Interface())
 	}
 	switch f.Kind() {
+	case reflect.String: // maybe of a type of its own
+		return f.String()
 	case reflect.Struct:
 		return treeOf(f)
 	case reflect.Slice:
