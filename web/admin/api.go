@@ -220,6 +220,8 @@ func statusOf(c infer.Code) int {
 		return http.StatusMethodNotAllowed
 	case infer.CodeConflict:
 		return http.StatusConflict
+	case infer.CodeMediaType:
+		return http.StatusUnsupportedMediaType
 	case infer.CodeTooLarge:
 		return http.StatusRequestEntityTooLarge
 	case infer.CodeRateLimited, infer.CodeQuota:
