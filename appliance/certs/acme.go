@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -150,16 +151,40 @@ func (nobody) Issue(context.Context, *x509.CertificateRequest) (*certmagic.Issue
 // discardUnreadable removes what is stored for name if it cannot be used, so
 // that it is issued anew: better than a server that does not start.
 func (m *Manager) discardUnreadable(ctx context.Context, c *managed, source, name string) {
-	_, err := c.CacheManagedCertificate(ctx, name)
-	if err == nil || errors.Is(err, fs.ErrNotExist) || ctx.Err() != nil {
-		return
-	}
-	m.events.add(ctx, Event{Kind: EventDiscarded, Source: source, Name: name, Error: err.Error()})
 	for _, issuer := range c.Issuers {
+		err := m.storage.usable(ctx, issuer.IssuerKey(), name)
+		if err == nil || errors.Is(err, fs.ErrNotExist) || ctx.Err() != nil {
+			continue
+		}
+		m.events.add(ctx, Event{Kind: EventDiscarded, Source: source, Name: name, Error: err.Error()})
 		if err := m.storage.Delete(ctx, certmagic.StorageKeys.CertsSitePrefix(issuer.IssuerKey(), name)); err != nil {
 			m.log.Error("cannot discard a stored certificate", "name", name, "error", err)
 		}
 	}
+}
+
+// usable says why what is stored for a name cannot be used; fs.ErrNotExist if
+// nothing is.
+func (s *storage) usable(ctx context.Context, issuer, name string) error {
+	cert, err := s.Load(ctx, certmagic.StorageKeys.SiteCert(issuer, name))
+	if err != nil {
+		return err
+	}
+	key, err := s.Load(ctx, certmagic.StorageKeys.SitePrivateKey(issuer, name))
+	if err != nil {
+		return err
+	}
+	meta, err := s.Load(ctx, certmagic.StorageKeys.SiteMeta(issuer, name))
+	if err != nil {
+		return err
+	}
+	if _, err := tls.X509KeyPair(cert, key); err != nil {
+		return err
+	}
+	if !json.Valid(meta) {
+		return errors.New("what is stored with it is no JSON")
+	}
+	return nil
 }
 
 // certificate is the answer to hello, nil if the local authority should answer:
