@@ -28,7 +28,7 @@ func (p *pages) funcs() template.FuncMap {
 		"join": join, "list": list, "dict": dict, "json": jsonText, "default": orDefault, "add": add,
 		"has": has, "chart": chartOf, "spark": spark, "bar": bar, "lines": lines, "difflines": diffLines, "dollars": dollars, "time": timeAttr,
 		"age": ageText, "clock": clockText, "backwards": backwards, "rate": rate, "cut": clipText, "span": goSpan, "graph": graph, "points": points,
-		"fullest": fullest, "quantity": quantityName, "upper": strings.ToUpper, "hertz": hertz, "count": countText, "recent": recent, "most": most,
+		"fullest": fullest, "quantity": quantityName, "upper": strings.ToUpper, "hertz": hertz, "count": countText, "recent": recent, "most": most, "negative": negative,
 	}
 }
 
@@ -182,11 +182,11 @@ func spanText(d time.Duration) string {
 	case a < time.Second:
 		return fmt.Sprintf("%d ms", d.Milliseconds())
 	case a < time.Minute:
-		return fmt.Sprintf("%.1f s", d.Seconds())
+		return strings.TrimSuffix(strconv.FormatFloat(d.Seconds(), 'f', 1, 64), ".0") + " s"
 	case a < time.Hour:
-		return fmt.Sprintf("%d min %d s", int(d.Minutes()), int(d.Seconds())%60)
+		return strings.TrimSuffix(fmt.Sprintf("%d min %d s", int(d.Minutes()), int(d.Seconds())%60), " 0 s")
 	case a < 48*time.Hour:
-		return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
+		return strings.TrimSuffix(fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60), " 0 min")
 	}
 	return fmt.Sprintf("%d days", int(d.Hours()/24))
 }
@@ -335,6 +335,11 @@ func most(a, b any) float64 {
 	x, _ := number(a)
 	y, _ := number(b)
 	return max(x, y)
+}
+
+func negative(v any) bool {
+	n, ok := number(v)
+	return ok && n < 0
 }
 
 func hertz(v any) string {

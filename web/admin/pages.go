@@ -31,6 +31,19 @@ var boxPages = []*Page{
 		{As: "routes", Op: "route/list", Optional: true},
 		{As: "tenants", Op: "tenant/list", Optional: true},
 	}},
+	{Path: "/upstreams", Title: "Upstreams", Group: "Traffic", File: "upstreams", Access: Read, Reads: []Query{
+		{As: "upstreams", Op: "upstream/list", Optional: true},
+	}},
+	{Path: "/routes", Title: "Routes", Group: "Traffic", File: "routes", Access: ReadTenant, Reads: []Query{
+		{As: "routes", Op: "route/list", Optional: true},
+	}},
+	{Path: "/evidence", Title: "Evidence", Group: "Traffic", File: "evidence", Access: Read, Reads: []Query{
+		{As: "evidence", Op: "evidence/list", Optional: true, Args: map[string]string{"kind": "$query.kind", "candidate": "$query.candidate"}},
+		{As: "routes", Op: "route/list", Optional: true},
+	}},
+	{Path: "/evidence/{id}", Title: "Evidence", File: "evidence-one", Access: Read, Reads: []Query{
+		{As: "record", Op: "evidence/show", Args: map[string]string{"id": "$path.id"}},
+	}},
 	{Path: "/logs", Title: "Logs", Group: "Records", File: "logs", Access: Read, Reads: []Query{
 		{As: "log", Op: "log/state", Optional: true},
 		{As: "tail", Op: "log/tail", Args: wholeQuery, Optional: true},

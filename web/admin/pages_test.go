@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -169,25 +172,27 @@ func hollow(v any) any {
 
 const hostileText = `"'><script>alert(1)</script><img src=x onerror=alert(2)>{{.}}javascript:alert(3)`
 
-// hostile has markup in every text, but for times half of the time.
+// hostile has markup in every text but times, each text another one.
 func hostile(name, text string) (any, error) {
 	v, err := decoded(name, text)
-	return spoil(v), err
+	n := 0
+	return spoil(v, &n), err
 }
 
-func spoil(v any) any {
+func spoil(v any, n *int) any {
 	switch v := v.(type) {
 	case map[string]any:
-		for k, e := range v {
-			v[k] = spoil(e)
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			v[k] = spoil(v[k], n)
 		}
 	case []any:
 		for i, e := range v {
-			v[i] = spoil(e)
+			v[i] = spoil(e, n)
 		}
 	case string:
 		if _, isTime := moment(v); !isTime {
-			return hostileText
+			*n++
+			return hostileText + strconv.Itoa(*n)
 		}
 	}
 	return v

@@ -39,12 +39,14 @@ document.addEventListener("click", async (event) => {
   }
 });
 
-// <input data-filter="ID"> shows those rows of a table that have the text.
+// <input data-filter="ID"> shows those rows of a table, or parts of anything else,
+// that have the text.
 document.addEventListener("input", (event) => {
   const field = event.target.closest("input[data-filter]");
   if (!field) return;
   const want = field.value.toLowerCase();
-  for (const row of document.getElementById(field.dataset.filter).tBodies[0].rows) row.hidden = !row.textContent.toLowerCase().includes(want);
+  const list = document.getElementById(field.dataset.filter);
+  for (const row of list.tBodies?.[0].rows ?? list.children) row.hidden = !row.textContent.toLowerCase().includes(want);
 });
 
 // The menu on a narrow screen is closed at first, and closes with Escape.
