@@ -112,7 +112,6 @@ func Open(ctx context.Context, opt Options) (*Appliance, error) {
 		a.openUpkeep,
 		a.openRetention,
 		a.openSeries,
-		a.openBackups,
 		a.openAccounts,
 		a.openBackups,
 		a.openFirstRun,
