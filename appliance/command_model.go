@@ -96,7 +96,7 @@ data directory, its digest checked and its licence noted.`,
 				if af.json {
 					return printJSON(env.Stdout, m)
 				}
-				fmt.Fprintf(env.Stdout, "installed %s: %s %s, %s, licence %s\n", m.Name, m.Architecture, m.Quantization, bytesText(m.Size), licenceText(m.Licence))
+				fmt.Fprintf(env.Stdout, "installed %s: %s %s, %s, licence %s\n", m.Name, m.Architecture, m.Quantization, bytesText(m.Size), licenceName(m.Licence))
 				if running {
 					fmt.Fprintln(env.Stdout, "the running server takes it up now; `hearth model list` tells when it answers")
 				}
@@ -130,7 +130,7 @@ func bytesText(n int64) string {
 	return fmt.Sprintf("%.1f kB", float64(n)/1e3)
 }
 
-func licenceText(l artifact.Licence) string {
+func licenceName(l artifact.Licence) string {
 	switch {
 	case l.ID != "":
 		return l.ID
@@ -193,7 +193,7 @@ func listModels(ctx context.Context, env *Env, dir dataDir, lib *artifact.Store)
 		list = append(list, listed{Name: s.Name, Architecture: s.Architecture, Quantization: s.Quantization, Size: s.FileBytes, Licence: s.Licence, State: state})
 	}
 	for _, m := range installed {
-		l := listed{m.Name, m.Architecture, m.Quantization, m.Size, licenceText(m.Licence), true, ""}
+		l := listed{m.Name, m.Architecture, m.Quantization, m.Size, licenceName(m.Licence), true, ""}
 		at := -1
 		for i := range list {
 			if list[i].Name == m.Name {
@@ -245,7 +245,7 @@ func modelShowCommand() *command {
 					for _, l := range [][2]string{
 						{"name", m.Name}, {"format", m.Format}, {"architecture", m.Architecture}, {"type", m.Quantization},
 						{"parameters", fmt.Sprint(m.Parameters)}, {"context", fmt.Sprint(m.ContextLength)}, {"size", bytesText(m.Size)},
-						{"sha256", m.Digest}, {"licence", licenceText(m.Licence)}, {"licence stated by", m.Licence.From},
+						{"sha256", m.Digest}, {"licence", licenceName(m.Licence)}, {"licence stated by", m.Licence.From},
 						{"from", m.Source}, {"its sha256", m.SourceDigest}, {"added", day(m.Added)},
 					} {
 						if l[1] != "" {

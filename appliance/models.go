@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"sort"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"hearth/appliance/config"
@@ -20,24 +22,55 @@ type modelSpec struct {
 	File    string // absolute path of what the engine opens
 	Digest  string // of the weights, if the library has it
 	Licence string
+	// Unloaded keeps the model known and not loaded, by an override.
+	Unloaded bool
 }
 
 // openFunc makes the backend of a model: in a worker process or in this one.
 type openFunc func(ctx context.Context, s modelSpec) (infer.Backend, error)
+
+// opening is where an openFunc says how far it is, in its context.
+type opening struct {
+	health atomic.Pointer[func() infer.Health]
+}
+
+type openingKey struct{}
+
+// reportOpening names what tells the health of a backend that is being opened.
+func reportOpening(ctx context.Context, health func() infer.Health) {
+	if o, ok := ctx.Value(openingKey{}).(*opening); ok {
+		o.health.Store(&health)
+	}
+}
 
 // localModel is one model of this appliance. Its backend is set once, by its
 // own opener goroutine.
 type localModel struct {
 	spec    modelSpec
 	created time.Time
+	ctx     context.Context // of opening
+	abandon context.CancelFunc
+	opening opening
+	settled chan struct{} // closed when it has loaded or failed to
+	gone    chan struct{} // closed when it is retired and closed
 
 	mu      sync.Mutex // guards below
 	backend infer.Backend
 	info    infer.Model
-	reason  string // why it does not answer; empty: it has answered
-	users   int    // requests that hold it
-	retired bool   // replaced or removed: closed by the last user
+	reason  string        // why it does not answer; empty: it has answered
+	failed  bool          // and will not
+	loaded  time.Time     // when it first answered
+	took    time.Duration // from the start to then
+	users   int           // requests that hold it
+	retired bool          // replaced or removed: closed by the last user
 }
+
+// What a model's reason says while nothing is wrong.
+const (
+	reasonLoading  = "loading"
+	reasonWarming  = "warming up"
+	reasonUnloaded = "it is unloaded: an operator has to load it"
+)
 
 // models is the set of local models. It is safe for concurrent use.
 type models struct {
@@ -47,8 +80,11 @@ type models struct {
 	stop context.CancelFunc
 	wg   sync.WaitGroup // openers
 
-	mu   sync.RWMutex // guards below
-	live map[string]*localModel
+	overrides overrides
+
+	mu     sync.RWMutex // guards below
+	live   map[string]*localModel
+	leaves []*localModel // retired, and not closed yet when last looked
 }
 
 func newModels(open openFunc, log *slog.Logger) *models {
@@ -67,24 +103,63 @@ func (m *models) apply(specs []modelSpec) {
 			next[s.Name] = old
 			continue
 		}
-		lm := &localModel{spec: s, created: time.Now(), reason: "loading"}
+		lm := &localModel{spec: s, created: time.Now(), reason: reasonLoading, settled: make(chan struct{}), gone: make(chan struct{})}
+		lm.ctx, lm.abandon = context.WithCancel(context.WithValue(m.ctx, openingKey{}, &lm.opening))
 		next[s.Name] = lm
+		if s.Unloaded {
+			lm.reason = reasonUnloaded
+			lm.abandon()
+			close(lm.settled)
+			continue
+		}
 		m.wg.Add(1)
 		go m.start(lm)
 	}
+	m.leaves = slices.DeleteFunc(m.leaves, (*localModel).isGone)
 	for name, old := range m.live {
 		if next[name] != old {
+			m.leaves = append(m.leaves, old)
 			old.retire()
 		}
 	}
 	m.live = next
 }
 
+func (lm *localModel) isGone() bool {
+	select {
+	case <-lm.gone:
+		return true
+	default:
+		return false
+	}
+}
+
+// draining lists what of that name is retired and serves its last requests.
+func (m *models) draining(name string) (leaves []*localModel, requests int) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	for _, lm := range m.leaves {
+		if lm.spec.Name == name && !lm.isGone() {
+			leaves = append(leaves, lm)
+			lm.mu.Lock()
+			requests += lm.users
+			lm.mu.Unlock()
+		}
+	}
+	return leaves, requests
+}
+
 // start opens a model and has it answer once: only then it is ready.
 func (m *models) start(lm *localModel) {
 	defer m.wg.Done()
+	defer close(lm.settled)
+	defer lm.abandon()
 	began := time.Now()
-	b, err := m.open(m.ctx, lm.spec)
+	b, err := m.open(lm.ctx, lm.spec)
+	if err != nil && lm.isRetired() {
+		lm.fail("removed while it was loading")
+		return
+	}
 	if err != nil {
 		lm.fail(fmt.Sprintf("cannot load: %v", err))
 		m.log.Error("model cannot be loaded", "model", lm.spec.Name, "error", err)
@@ -92,19 +167,23 @@ func (m *models) start(lm *localModel) {
 	}
 	if !lm.adopt(b) {
 		b.Close() // removed while it was loading
+		close(lm.gone)
 		return
 	}
-	if err := m.warmUp(lm, b); err != nil {
+	if err := lm.warmUp(lm.ctx, b); err != nil {
 		lm.fail(fmt.Sprintf("does not answer: %v", err))
 		m.log.Error("model does not answer", "model", lm.spec.Name, "error", err)
 		return
 	}
+	lm.mu.Lock()
+	lm.loaded, lm.took = time.Now(), time.Since(began)
+	lm.mu.Unlock()
 	m.log.Info("model ready", "model", lm.spec.Name, "device", lm.describe().Device, "took", time.Since(began).Round(time.Millisecond))
 }
 
 // warmUp has the model generate one token, and notes what it says of itself.
-func (m *models) warmUp(lm *localModel, b infer.Backend) error {
-	ctx, cancel := context.WithTimeout(m.ctx, 2*time.Minute)
+func (lm *localModel) warmUp(ctx context.Context, b infer.Backend) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	infos, err := b.Models(ctx)
 	if err != nil {
@@ -144,14 +223,23 @@ func (lm *localModel) adopt(b infer.Backend) bool {
 	if lm.retired {
 		return false
 	}
-	lm.backend, lm.reason = b, "warming up"
+	lm.backend, lm.reason = b, reasonWarming
 	return true
+}
+
+func (lm *localModel) isRetired() bool {
+	lm.mu.Lock()
+	defer lm.mu.Unlock()
+	return lm.retired
 }
 
 func (lm *localModel) fail(reason string) {
 	lm.mu.Lock()
 	defer lm.mu.Unlock()
-	lm.reason = reason
+	lm.reason, lm.failed = reason, true
+	if lm.retired && lm.backend == nil {
+		close(lm.gone)
+	}
 }
 
 // gaveUp says whether the model could not be opened at all, so that a reload
@@ -159,7 +247,7 @@ func (lm *localModel) fail(reason string) {
 func (lm *localModel) gaveUp() bool {
 	lm.mu.Lock()
 	defer lm.mu.Unlock()
-	return lm.backend == nil && lm.reason != "loading"
+	return lm.backend == nil && lm.failed
 }
 
 func (lm *localModel) describe() infer.Model {
@@ -177,7 +265,11 @@ func (lm *localModel) health(ctx context.Context) infer.Health {
 	b, reason := lm.backend, lm.reason
 	lm.mu.Unlock()
 	if b == nil {
-		return infer.Health{Reason: reason}
+		out := infer.Health{Reason: reason}
+		if f := lm.opening.health.Load(); f != nil && reason == reasonLoading {
+			out.Progress = (*f)().Progress
+		}
+		return out
 	}
 	h := b.Health(ctx)
 	if reason != "" {
@@ -191,9 +283,15 @@ func (lm *localModel) retire() {
 	lm.mu.Lock()
 	lm.retired = true
 	b, idle := lm.backend, lm.users == 0
+	opens := b == nil && !lm.failed && lm.reason == reasonLoading // adopt or fail will see
+	lm.abandon()
 	lm.mu.Unlock()
-	if b != nil && idle {
+	switch {
+	case b != nil && idle:
 		b.Close()
+		close(lm.gone)
+	case b == nil && !opens:
+		close(lm.gone)
 	}
 }
 
@@ -208,6 +306,9 @@ func (m *models) acquire(name string) (b infer.Backend, release func(), err erro
 	}
 	lm.mu.Lock()
 	defer lm.mu.Unlock()
+	if lm.spec.Unloaded {
+		return nil, nil, infer.Errorf(infer.CodeUnavailable, "the model %q is unloaded", name)
+	}
 	if lm.backend == nil || lm.retired || lm.reason != "" {
 		e := infer.Errorf(infer.CodeUnavailable, "the model %q is not ready", name)
 		e.RetryAfter = 2 * time.Second
@@ -227,6 +328,7 @@ func (lm *localModel) leave() {
 	lm.mu.Unlock()
 	if last {
 		b.Close()
+		close(lm.gone)
 	}
 }
 
@@ -268,6 +370,7 @@ func (m *models) get(name string) *localModel {
 // ready says whether every model answers, and if not which does not.
 func (m *models) ready(ctx context.Context) (bool, string) {
 	states := m.states(ctx)
+	states = slices.DeleteFunc(states, func(s modelState) bool { return s.health.Reason == reasonUnloaded })
 	if len(states) == 0 {
 		return false, "no model is served"
 	}

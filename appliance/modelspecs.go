@@ -49,7 +49,12 @@ func (a *Appliance) specs(c *config.Config) []modelSpec {
 		a.locate(&s, installed)
 		specs = append(specs, s)
 	}
-	return specs
+	return a.models.overrides.on(specs, func(name string) (modelSpec, bool) {
+		s := modelSpec{Model: config.NewModel(name, name)}
+		s.Device = a.opt.Device
+		a.locate(&s, installed)
+		return s, slices.ContainsFunc(installed, func(m artifact.Manifest) bool { return m.Name == name })
+	})
 }
 
 // locate finds the file of a model: embedded, installed, or by its path.

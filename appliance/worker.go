@@ -6,7 +6,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 
 	"hearth/engine"
@@ -41,7 +43,9 @@ func workerCommand() *command {
 				// session must not cut streams that it is draining.
 				signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 				w := &worker{spec: s}
-				return remote.ServeOpen(ctx, conn, w.open, remote.ServeOptions{Build: buildID(), Note: func() string { return w.note.String() }})
+				return remote.ServeOpen(ctx, conn, w.open, remote.ServeOptions{
+					Build: buildID(), Note: func() string { return w.note.String() }, Progress: w.progress.share,
+				})
 			}
 		},
 	}
@@ -50,12 +54,22 @@ func workerCommand() *command {
 // worker opens its model, then gives up every right that it no longer needs: a
 // model file is foreign data, and nothing it does may reach beyond this process.
 type worker struct {
-	spec workerSpec
-	note remote.SandboxReport
+	spec     workerSpec
+	note     remote.SandboxReport
+	progress loadProgress
 }
 
+// loadProgress is how much of a model is loaded, 0 to 1. It is safe for
+// concurrent use.
+type loadProgress struct{ bits atomic.Uint64 }
+
+func (p *loadProgress) set(share float64) { p.bits.Store(math.Float64bits(share)) }
+func (p *loadProgress) share() float64    { return math.Float64frombits(p.bits.Load()) }
+
 func (w *worker) open(ctx context.Context) (infer.Backend, error) {
-	e, err := engine.Open(ctx, w.spec.options())
+	o := w.spec.options()
+	o.Progress = w.progress.set
+	e, err := engine.Open(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +129,10 @@ func (a *Appliance) openEngine(ctx context.Context, m modelSpec) (infer.Backend,
 	}
 	s := newWorkerSpec(m)
 	if m.InProcess || !fileExists("/proc/self/exe") {
-		return engine.Open(ctx, s.options())
+		o, p := s.options(), &loadProgress{}
+		o.Progress = p.set
+		reportOpening(ctx, func() infer.Health { return infer.Health{Progress: p.share()} })
+		return engine.Open(ctx, o)
 	}
 	arg, err := json.Marshal(s)
 	if err != nil {
@@ -126,6 +143,7 @@ func (a *Appliance) openEngine(ctx context.Context, m modelSpec) (infer.Backend,
 		Args:   []string{WorkerCommand, string(arg)},
 		Stderr: func(line string) { log.Warn("worker says", "line", line) },
 	}, remote.SupervisorOptions{Build: buildID(), Log: log})
+	reportOpening(ctx, func() infer.Health { return sup.Health(ctx) })
 	if err := sup.WaitReady(ctx); err != nil {
 		return nil, errors.Join(err, sup.Close())
 	}
