@@ -53,7 +53,7 @@ needs no network.`,
 			"hearth doctor                     look for trouble, with a remedy for each finding",
 		},
 		sub: []*command{
-			serveCommand(), modelCommand(), keyCommand(), accountCommand(), certCommand(), ledgerCommand(), configCommand(), logCommand(), contentCommand(), observeCommand(),
+			serveCommand(), modelCommand(), keyCommand(), identityCommand(), accountCommand(), certCommand(), ledgerCommand(), configCommand(), logCommand(), contentCommand(), observeCommand(),
 			benchCommand(), selftestCommand(), conformCommand(), backupCommand(), restoreCommand(), doctorCommand(), versionCommand(), workerCommand(),
 			completionCommand(), completeCommand(),
 		},

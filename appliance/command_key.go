@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -52,60 +51,31 @@ func adminCommand(more func(fs *flag.FlagSet, af *adminFlags) func(ctx context.C
 
 func keyCommand() *command {
 	return &command{
-		name: "key", short: "make, list, rotate and revoke API keys",
+		name: "key", short: "make, list, change, rotate and revoke API keys",
 		long: `A key belongs to a tenant of the configuration and is shown once, when it is
-made: what is kept is a keyed hash. Works beside a running server and without one.`,
-		sub: []*command{keyCreateCommand(), keyListCommand(), keyRotateCommand(), keyRevokeCommand(), keySetupCommand()},
+made: what is kept is a keyed hash. Works beside a running server and without one.
+To disable, revoke or rotate a key ends its open streams within a second.`,
+		sub: []*command{keyCreateCommand(), keyListCommand(), keyShowCommand(), keyUpdateCommand(), keyRotateCommand(),
+			keySwitchCommand("disable", "refuse a key until it is enabled again", opKeyDisable),
+			keySwitchCommand("enable", "take a key again that was disabled", opKeyEnable),
+			keyRevokeCommand(), keySetupCommand()},
 	}
 }
 
 func keyCreateCommand() *command {
 	return &command{
 		name: "create", short: "make a key and show it, once",
-		long: `Example: hearth key create --name laptop --budget-day 1.00 --requests-per-minute 60`,
 		setup: adminCommand(func(fs *flag.FlagSet, af *adminFlags) func(context.Context, *Env, *connection, []string) error {
-			var k store.Key
-			fs.StringVar(&k.Tenant, "tenant", config.DefaultTenant, "`NAME` of the tenant it belongs to")
-			fs.StringVar(&k.Name, "name", "", "`TEXT` to know it by")
-			expires := fs.Duration("expires", 0, "valid for this `DURATION`, for instance 720h; 0: for ever")
-			models := fs.String("models", "", "`NAMES` it may ask for, with commas; empty: its tenant's")
-			lists := map[string]*string{
-				"models":       models,
-				"tools":        fs.String("tools", "", "`NAMES` of tools it may offer, with commas, prefix* allowed; empty: its tenant's"),
-				"data-classes": fs.String("data-classes", "", "`CLASSES` of data whose routes it may use, with commas; empty: its tenant's"),
-				"regions":      fs.String("regions", "", "`REGIONS` in which it may be served, with commas; empty: its tenant's"),
-				"effects":      fs.String("effects", "", "effect `CLASSES` it may ask for: read-only, effectful; empty: both"),
-			}
-			fs.IntVar(&k.Limits.RequestsPerMinute, "requests-per-minute", 0, "`N` requests a minute; 0: its tenant's rule for keys")
-			fs.IntVar(&k.Limits.TokensPerMinute, "tokens-per-minute", 0, "`N` tokens a minute, prompt and answer; 0: its tenant's rule for keys")
-			fs.IntVar(&k.Limits.Concurrency, "concurrency", 0, "`N` open requests; 0: its tenant's rule for keys")
-			caps := map[store.Period]*string{}
-			for p, span := range map[store.Period]string{store.Day: "a day", store.Month: "a month", store.Total: "in all"} {
-				caps[p] = fs.String("budget-"+string(p), "", "at most so many `USD` "+span+", for instance 5.00")
-			}
+			tenant := fs.String("tenant", config.DefaultTenant, "`NAME` of the tenant it belongs to")
+			kf := &keyFlags{}
+			kf.declare(fs)
 			return func(ctx context.Context, env *Env, c *connection, _ []string) error {
-				for name, list := range map[string]*[]string{"models": &k.Models, "tools": &k.Tools,
-					"data-classes": &k.DataClasses, "regions": &k.Regions, "effects": &k.Effects} {
-					if *lists[name] != "" {
-						*list = strings.Split(*lists[name], ",")
-					}
+				change, err := kf.change(fs, env.Now())
+				if err != nil {
+					return fmt.Errorf("key create: %w", err)
 				}
-				if *expires < 0 {
-					return usagef("key create: --expires must not be negative")
-				}
-				if *expires > 0 {
-					k.Expires = env.Now().Add(*expires)
-				}
-				for _, p := range []store.Period{store.Day, store.Month, store.Total} {
-					if *caps[p] == "" {
-						continue
-					}
-					nano, err := config.ParseUSD(*caps[p])
-					if err != nil {
-						return usagef("key create: --budget-%s: %v", p, err)
-					}
-					k.Budgets = append(k.Budgets, store.KeyBudget{Period: p, CapNano: nano})
-				}
+				k := store.Key{Tenant: *tenant}
+				change.apply(&k)
 				made, err := opKeyCreate.call(ctx, c, k)
 				if err != nil {
 					return err
@@ -129,23 +99,24 @@ func showNewKey(env *Env, k store.NewKey, asJSON bool) error {
 
 func keyListCommand() *command {
 	return &command{
-		name: "list", short: "list all keys, without their secrets",
+		name: "list", short: "list all keys with state and spend, without their secrets",
 		setup: adminCommand(func(fs *flag.FlagSet, af *adminFlags) func(context.Context, *Env, *connection, []string) error {
+			tenant := fs.String("tenant", "", "only of this tenant (`NAME`)")
 			return func(ctx context.Context, env *Env, c *connection, _ []string) error {
-				keys, err := opKeyList.call(ctx, c, tenantQuery{})
+				keys, err := opKeyList.call(ctx, c, tenantQuery{Tenant: *tenant})
 				if err != nil {
 					return err
 				}
 				if af.json {
 					if keys == nil {
-						keys = []store.Key{}
+						keys = []keyRow{}
 					}
 					return printJSON(env.Stdout, keys)
 				}
 				return table(env.Stdout, func(w io.Writer) {
-					fmt.Fprintln(w, "ID\tTENANT\tNAME\tSTATE\tCREATED\tLAST USED")
+					fmt.Fprintln(w, "ID\tTENANT\tNAME\tSTATE\tCREATED\tLAST USED\tSPENT LATELY")
 					for _, k := range keys {
-						fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, k.Tenant, k.Name, keyState(k, env.Now()), day(k.Created), day(k.LastUsed))
+						fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, k.Tenant, k.Name, k.State, day(k.Created), day(k.LastUsed), usd(k.Recent.Charge))
 					}
 				})
 			}
@@ -159,7 +130,7 @@ func keyState(k store.Key, now time.Time) string {
 		return "revoked"
 	case k.Disabled:
 		return "disabled"
-	case !k.Expires.IsZero() && now.After(k.Expires):
+	case !k.Expires.IsZero() && !now.Before(k.Expires):
 		return "expired"
 	}
 	return "live"

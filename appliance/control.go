@@ -47,11 +47,6 @@ var (
 		summary: "make an API key; the secret is in this answer only",
 		run:     createKey, tenant: func(k *store.Key) *string { return &k.Tenant },
 	}
-	opKeyList = operation[tenantQuery, []store.Key]{
-		name: "key/list", place: "GET /keys", access: admin.ReadTenant,
-		summary: "list the API keys, without secrets",
-		run:     listKeys, tenant: func(q *tenantQuery) *string { return &q.Tenant },
-	}
 	opKeyRotate = operation[keyID, store.NewKey]{
 		name: "key/rotate", place: "POST /keys/{id}/rotate", access: admin.OperateTenant,
 		summary: "give an API key a new secret; the old one is good for grace_ns more",
@@ -110,14 +105,6 @@ var errNoServer = infer.Errorf(infer.CodeUnavailable, "no server is running")
 // tenantQuery asks for what belongs to a tenant; empty: to all.
 type tenantQuery struct {
 	Tenant string `json:"tenant,omitempty"`
-}
-
-func listKeys(ctx context.Context, c *control, q tenantQuery) ([]store.Key, error) {
-	keys, err := c.store.Keys(ctx)
-	if q.Tenant != "" {
-		keys = slices.DeleteFunc(keys, func(k store.Key) bool { return k.Tenant != q.Tenant })
-	}
-	return keys, err
 }
 
 // tenantOfKey is whose key it is, also after it has been revoked.

@@ -3,7 +3,8 @@ package appliance
 // operations is everything that can be done to the appliance.
 func operations() []anyOperation {
 	return []anyOperation{
-		opKeyCreate, opKeyList, opKeyRotate, opKeyRevoke, opKeySetup,
+		opKeyCreate, opKeyList, opKeyShow, opKeyUpdate, opKeyRotate, opKeyDisable, opKeyEnable, opKeyRevoke, opKeySetup,
+		opIdentityList,
 		opLedgerList, opLedgerShow, opLedgerCheck, opLedgerResolve, opLedgerAudit,
 		opBackupCreate, opBackupWrite, opBackupList, opBackupStatus, opBackupDownload, opBackupVerify, opBackupDelete, opBackupRestore, opBackupCancel,
 		opTenantList, opTenantCreate, opTenantUpdate, opTenantPause, opTenantDelete, opBudgetList, opSpendReport,

@@ -81,6 +81,8 @@ type storedKey struct {
 	Hash     []byte    `json:"hash"` // HMAC-SHA256 of the secret under the pepper
 	OldHash  []byte    `json:"old_hash,omitempty"`
 	OldUntil time.Time `json:"old_until,omitzero"` // the secret before the last rotation is good until then
+
+	note string // of the change that is being made, for the audit trail
 }
 
 func keyName(id string) string { return fmt.Sprintf("api key %.32q", id) }
@@ -222,12 +224,40 @@ func (s *Store) UpdateKey(ctx context.Context, k Key) (Key, error) {
 		if err := k.check(); err != nil {
 			return err
 		}
-		old.Name, old.Expires, old.Disabled = k.Name, k.Expires, k.Disabled
-		old.Models, old.Limits, old.Budgets = slices.Clone(k.Models), k.Limits, slices.Clone(k.Budgets)
-		old.Tools, old.DataClasses = slices.Clone(k.Tools), slices.Clone(k.DataClasses)
-		old.Regions, old.Effects = slices.Clone(k.Regions), slices.Clone(k.Effects)
+		old.take(&k)
 		return nil
 	})
+}
+
+// EditKey changes what UpdateKey changes by edit, which sees the key as it is; no
+// other change comes between. action stands in the audit trail with what edit says
+// of it. A revoked key is CodeConflict.
+func (s *Store) EditKey(ctx context.Context, action, id string, edit func(k *Key) (note string, err error)) (Key, error) {
+	return s.editKey(ctx, action, id, func(old *storedKey) error {
+		if !old.Revoked.IsZero() {
+			return infer.Errorf(infer.CodeConflict, "cannot change key %s: it is revoked", id)
+		}
+		k := old.Key
+		note, err := edit(&k)
+		if err != nil {
+			return err
+		}
+		k.Tenant = old.Tenant
+		if err := k.check(); err != nil {
+			return err
+		}
+		old.note = note
+		old.take(&k)
+		return nil
+	})
+}
+
+// take sets what may be changed of a key to that of k.
+func (old *storedKey) take(k *Key) {
+	old.Name, old.Expires, old.Disabled = k.Name, k.Expires, k.Disabled
+	old.Models, old.Limits, old.Budgets = slices.Clone(k.Models), k.Limits, slices.Clone(k.Budgets)
+	old.Tools, old.DataClasses = slices.Clone(k.Tools), slices.Clone(k.DataClasses)
+	old.Regions, old.Effects = slices.Clone(k.Regions), slices.Clone(k.Effects)
 }
 
 // RevokeKey disables a key for good and forgets its hashes. It stays listed,
@@ -276,7 +306,7 @@ func (s *Store) changeKey(ctx context.Context, action string, change func(w *wri
 			return infer.AsError(err)
 		}
 		w.mark(w.tx.Bucket(bucketKeys).Put([]byte(k.ID), data))
-		w.audited(Audit{Actor: Actor(ctx), Action: action, Subject: k.ID, Detail: "tenant " + k.Tenant})
+		w.audited(Audit{Actor: Actor(ctx), Action: action, Subject: k.ID, Detail: clip("tenant "+k.Tenant+k.note, maxString)})
 		return nil
 	})
 	o.published = func() { s.keys.set(k) }

@@ -22,7 +22,8 @@ import (
 // written: ":usd" (dollars into nano-dollars), ":duration" ("24h" into
 // nanoseconds), ":lines" (one element a line), ":words" (separated by commas or
 // spaces). Names that begin with an underscore are the page's own. Empty texts
-// leave the field as it is.
+// leave the field as it is, but for a pointer to a list, which is emptied by an
+// empty text.
 func bind(in any, values url.Values) error {
 	tree := map[string]any{}
 	t := reflect.TypeOf(in).Elem()
@@ -170,6 +171,13 @@ var (
 
 // valueOf is a text as JSON of type t; nil for an empty one.
 func valueOf(t reflect.Type, way string, texts []string) (any, error) {
+	if t.Kind() == reflect.Pointer && t.Elem().Kind() == reflect.Slice && t.Elem().Elem().Kind() != reflect.Uint8 {
+		list, err := listOf(t.Elem(), way, texts)
+		if list == nil {
+			list = []any{}
+		}
+		return list, err
+	}
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
