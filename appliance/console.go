@@ -29,7 +29,7 @@ func (a *Appliance) openConsole(context.Context) error {
 	if a.config().Admin.Listen == config.AdminOff {
 		return nil
 	}
-	ctl := &control{store: a.store, server: a, config: func() (*config.Config, error) { return a.config(), nil }}
+	ctl := a.control()
 	var ops []*admin.Operation
 	for _, op := range operations() {
 		ops = append(ops, op.describe(ctl))
