@@ -15,8 +15,15 @@ import (
 
 func configCommand() *command {
 	return &command{
-		name: "config", short: "check, reload or show the configuration",
-		sub: []*command{configCheckCommand(), configReloadCommand(), configShowCommand()},
+		name: "config", short: "read, check and change the configuration",
+		long: `All that is configuration stands in one file, DIR/appliance.toml. It may be
+changed by hand: a running server takes it up, or tells its faults and serves on
+as before. These commands change it in place, keep every revision, and work with
+a running server and without one.`,
+		sub: []*command{
+			configShowCommand(), configGetCommand(), configSetCommand(), configCheckCommand(), configApplyCommand(), configReloadCommand(),
+			configDiffCommand(), configHistoryCommand(), configRollbackCommand(), configConfirmCommand(),
+		},
 	}
 }
 
@@ -50,12 +57,14 @@ and names that do not fit together are all listed at once, with line and key.
 Exits 1 if there is a fault. Doubts, which are no faults, stand below: models
 that are refused for want of a price, upstreams that no route names, credentials
 that cannot be read here. A running server takes a changed file on SIGHUP, and
-keeps the old one if the new one has a fault; its log tells faults and doubts.`,
+keeps the old one if the new one has a fault; its log tells faults and doubts.
+Beside a running server it also tells what would change, and which of that takes
+effect at the next start only.`,
 		setup: func(fs *flag.FlagSet) func(context.Context, *Env, []string) error {
 			var cf configFlags
 			cf.declare(fs)
 			asJSON := fs.Bool("json", false, "print one JSON document")
-			return func(_ context.Context, env *Env, args []string) error {
+			return func(ctx context.Context, env *Env, args []string) error {
 				if len(args) > 1 {
 					return usagef("config check: got %d files, takes one", len(args))
 				}
@@ -66,7 +75,7 @@ keeps the old one if the new one has a fault; its log tells faults and doubts.`,
 				if err != nil {
 					return err
 				}
-				return checkConfig(env, dir, path, *asJSON)
+				return checkConfig(ctx, env, dir, path, *asJSON)
 			}
 		},
 	}
@@ -77,9 +86,30 @@ type checkedConfig struct {
 	File   string         `json:"file"`
 	Faults []config.Fault `json:"faults"`
 	Doubts []config.Fault `json:"doubts"`
+	// Of a running server: what would change there.
+	Changed []changedKey `json:"changed,omitempty"`
+	Restart []string     `json:"restart,omitempty"`
 }
 
-func checkConfig(env *Env, dir dataDir, path string, asJSON bool) error {
+// askServer has a running server tell what data would change; without one nothing
+// is told.
+func (c *checkedConfig) askServer(ctx context.Context, env *Env, dir dataDir, data []byte) error {
+	conn, err := dialAdmin(ctx, dir)
+	if err != nil {
+		return nil
+	}
+	conn.Close()
+	server, err := connect(env, dir, nil)
+	if err != nil || server.local != nil {
+		return err
+	}
+	defer server.close()
+	plan, err := opConfigCheck.call(ctx, server, configCheck{Text: string(data)})
+	c.Changed, c.Restart = plan.Changed, plan.Restart
+	return err
+}
+
+func checkConfig(ctx context.Context, env *Env, dir dataDir, path string, asJSON bool) error {
 	c, err := config.Load(path)
 	found := checkedConfig{File: path, Faults: []config.Fault{}, Doubts: []config.Fault{}}
 	var faults *config.Faults
@@ -90,6 +120,9 @@ func checkConfig(env *Env, dir dataDir, path string, asJSON bool) error {
 			return fmt.Errorf("cannot read the configuration: %w", err)
 		}
 		found.Doubts = config.Locate(data, doubts(c, path, localModels(c, dir), env.Getenv))
+		if err := found.askServer(ctx, env, dir, data); err != nil {
+			return err
+		}
 	case errors.As(err, &faults):
 		found.Faults = faults.List
 	default:
@@ -115,6 +148,12 @@ func (c *checkedConfig) print(w io.Writer, faults *config.Faults) error {
 	fmt.Fprintf(&b, "%s: no faults\n", c.File)
 	for _, d := range c.Doubts {
 		fmt.Fprintf(&b, "  doubt: %s\n", d)
+	}
+	for _, k := range c.Changed {
+		fmt.Fprintf(&b, "  changes: %s: %s\n", k.Path, k.words())
+	}
+	if len(c.Restart) > 0 {
+		fmt.Fprintf(&b, "  at the next start only: %s\n", strings.Join(c.Restart, ", "))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -147,28 +186,47 @@ are listed by hearth config check.`,
 func configShowCommand() *command {
 	return &command{
 		name: "show", short: "show the configuration in force, defaults filled in",
-		setup: func(fs *flag.FlagSet) func(context.Context, *Env, []string) error {
-			var cf configFlags
-			cf.declare(fs)
-			asJSON := fs.Bool("json", false, "print one JSON document")
-			return func(_ context.Context, env *Env, _ []string) error {
-				_, path, err := cf.locate(env)
+		long: `Beside a running server it is what that serves, without one what the file says.
+--revision shows the text of an earlier one as it was.`,
+		setup: editing(func(fs *flag.FlagSet, af *adminFlags) func(context.Context, *Env, *connection, []string) error {
+			number := fs.Int("revision", 0, "the `NUMBER` of a revision, as in config history")
+			return func(ctx context.Context, env *Env, c *connection, _ []string) error {
+				if *number != 0 {
+					return showRevision(ctx, env, c, *number, af.json)
+				}
+				is, err := opConfigGet.call(ctx, c, none{})
 				if err != nil {
 					return err
 				}
-				c, err := config.Load(path)
-				if errors.Is(err, os.ErrNotExist) && cf.file == "" {
-					c, err = config.Default(), nil
+				if is.InForce != is.Digest {
+					v, err := opConfigShow.call(ctx, c, revisionNumber{is.Revision})
+					if err != nil {
+						return err
+					}
+					is.Text = v.Text
 				}
+				conf, err := config.Parse(is.File, []byte(is.Text))
 				if err != nil {
 					return err
 				}
-				if *asJSON {
-					return printJSON(env.Stdout, c.Tree())
+				if af.json {
+					return printJSON(env.Stdout, conf.Tree())
 				}
-				_, err = fmt.Fprint(env.Stdout, c.Text())
+				_, err = fmt.Fprint(env.Stdout, conf.Text())
 				return err
 			}
-		},
+		}),
 	}
+}
+
+func showRevision(ctx context.Context, env *Env, c *connection, number int, asJSON bool) error {
+	v, err := opConfigShow.call(ctx, c, revisionNumber{number})
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return printJSON(env.Stdout, v)
+	}
+	_, err = io.WriteString(env.Stdout, v.Text)
+	return err
 }

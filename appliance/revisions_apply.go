@@ -205,7 +205,7 @@ func (c *control) matches(ctx context.Context, cur []byte, ch change) error {
 	if ch.ifMatch == "" || ch.ifMatch == is {
 		return nil
 	}
-	const most = 32 << 10
+	const most = 8 << 10
 	by, base := "by hand", []byte(nil)
 	if revs := c.revisions(); revs != nil {
 		if v := revs.withDigest(ctx, is); v.Number > 0 {
@@ -251,7 +251,7 @@ func (c *control) apply(ctx context.Context, ch change) (applied, error) {
 		out.Revision = c.numberOf(ctx, out.Digest)
 		return out, nil // nothing to do
 	}
-	back, ready, err := c.before(ctx, ch)
+	back, ready, err := c.before(ctx, cur, ch)
 	if err != nil {
 		return out, err
 	}
@@ -279,15 +279,21 @@ func (c *control) apply(ctx context.Context, ch change) (applied, error) {
 }
 
 // before is what must be known before the file changes: where to go back to, and
-// whether every model answers.
-func (c *control) before(ctx context.Context, ch change) (back int, ready bool, err error) {
+// whether every model answers. What was written into the file by hand and nobody
+// has taken up yet is kept first.
+func (c *control) before(ctx context.Context, cur []byte, ch change) (back int, ready bool, err error) {
 	revs := c.revisions()
 	if revs == nil {
-		return 0, false, nil
+		return 0, false, os.MkdirAll(filepath.Dir(c.file), 0o700)
 	}
 	last, err := revs.last(ctx)
 	if err != nil {
 		return 0, false, err
+	}
+	if _, perr := config.Parse(c.file, cur); perr == nil && last.Digest != digestOf(cur) && !bytes.Equal(cur, ch.text) {
+		if last, err = c.record(ctx, change{text: cur, how: "hand-edit", author: authorHand}, c.sinceRevision(ctx, last, cur)); err != nil {
+			return 0, false, err
+		}
 	}
 	if c.server != nil {
 		ready, _ = c.server.Ready()
@@ -296,6 +302,24 @@ func (c *control) before(ctx context.Context, ch change) (back int, ready bool, 
 		}
 	}
 	return last.Number, ready, nil
+}
+
+// sinceRevision lists what differs between a revision and a text; nothing where one
+// of them cannot be read, as a revision by a version that knew other keys.
+func (c *control) sinceRevision(ctx context.Context, v revision, text []byte) []changedKey {
+	if v.Number == 0 {
+		return nil
+	}
+	_, old, err := c.revisions().text(ctx, v.Number)
+	if err != nil {
+		return nil
+	}
+	was, errWas := config.Parse(c.file, old)
+	is, errIs := config.Parse(c.file, text)
+	if errWas != nil || errIs != nil {
+		return nil
+	}
+	return changedKeys(was, is)
 }
 
 func (c *control) numberOf(ctx context.Context, digest string) int {

@@ -19,6 +19,17 @@ type changedKey struct {
 	Restart bool   `json:"restart,omitempty"`
 }
 
+// words tells the change in a line.
+func (c changedKey) words() string {
+	switch {
+	case c.Old == nil:
+		return "added"
+	case c.New == nil:
+		return "removed"
+	}
+	return fmt.Sprintf("%s → %s", config.Literal(c.Old), config.Literal(c.New))
+}
+
 // maxChanged bounds the list that is told; the text difference has the rest.
 const maxChanged = 500
 

@@ -33,17 +33,8 @@ func (a *Appliance) openRevisions(ctx context.Context) error {
 	if last.Digest == digestOf(b.text) {
 		return nil
 	}
-	var changed []changedKey
-	if last.Number > 0 {
-		if _, text, err := b.revs.text(ctx, last.Number); err != nil {
-			return err
-		} else if was, err := config.Parse(a.configPath(), text); err == nil { // an older version may have known other keys
-			if is, err := config.Parse(a.configPath(), b.text); err == nil {
-				changed = changedKeys(was, is)
-			}
-		}
-	}
-	_, err = a.control().record(ctx, change{text: b.text, how: "start", author: authorStart}, changed)
+	c := a.control()
+	_, err = c.record(ctx, change{text: b.text, how: "start", author: authorStart}, c.sinceRevision(ctx, last, b.text))
 	return err
 }
 

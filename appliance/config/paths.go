@@ -87,6 +87,37 @@ func ResolvePath(d *edit.Doc, s string) (edit.Path, error) {
 	return edit.ParsePath(plain.String())
 }
 
+// Lookup finds what stands at a path in a tree that Config.Tree or JSON has made.
+// Elements are written by number or by name.
+func Lookup(tree any, path string) (any, bool) {
+	v := tree
+	for path != "" {
+		if name, rest, ok := strings.Cut(strings.TrimPrefix(path, "["), "]"); path[0] == '[' {
+			list, isList := v.([]any)
+			i, err := strconv.Atoi(name)
+			if err != nil {
+				i = slices.Index(ElementNames(list), name)
+			}
+			if !ok || !isList || i < 0 || i >= len(list) {
+				return nil, false
+			}
+			v, path = list[i], rest
+			continue
+		}
+		key, rest := strings.TrimPrefix(path, "."), ""
+		if end := strings.IndexAny(key, ".["); end >= 0 {
+			key, rest = key[:end], key[end:]
+		}
+		m, _ := v.(map[string]any)
+		sub, ok := m[strings.Trim(key, `"`)]
+		if !ok {
+			return nil, false
+		}
+		v, path = sub, rest
+	}
+	return v, true
+}
+
 // ValueFor makes of what a person or a form has given the value that the key at
 // path takes: text becomes a number, true or false, or a list, where the key wants
 // that. What fits already, and keys that are not known, stay as they are.

@@ -103,8 +103,19 @@ func isPlain(f reflect.Value) bool {
 	return t.Kind() != reflect.Struct && !(t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct)
 }
 
+// Literal writes a value of a tree as TOML, on one line.
+func Literal(v any) string { return literal(v) }
+
 func literal(v any) string {
 	switch x := v.(type) {
+	case map[string]any:
+		parts := make([]string, 0, len(x))
+		for _, k := range slices.Sorted(maps.Keys(x)) {
+			if x[k] != nil {
+				parts = append(parts, k+" = "+literal(x[k]))
+			}
+		}
+		return "{" + strings.Join(parts, ", ") + "}"
 	case []any:
 		parts := make([]string, len(x))
 		for i := range x {

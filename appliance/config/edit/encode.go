@@ -1,6 +1,7 @@
 package edit
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -168,6 +169,7 @@ func section(b *strings.Builder, header string, keys []string, m map[string]any,
 	}
 	b.WriteString(header + "\n")
 	names := slices.Sorted(maps.Keys(m))
+	slices.SortStableFunc(names, func(x, y string) int { return cmp.Compare(rank(x), rank(y)) })
 	for _, k := range names {
 		if isTable(m[k]) {
 			continue
@@ -195,6 +197,14 @@ func section(b *strings.Builder, header string, keys []string, m map[string]any,
 		}
 	}
 	return nil
+}
+
+// rank puts what a table is called above the rest of it.
+func rank(key string) int {
+	if i := slices.Index([]string{"name", "kind", "upstream", "model"}, key); i >= 0 {
+		return i
+	}
+	return 9
 }
 
 func isTable(v any) bool {
