@@ -45,6 +45,6 @@ var ownerSamples = map[string]string{
 	"account/create":       `{"id":"acc_3","name":"eve","role":"auditor","created":"2026-03-01T00:00:00Z","disabled":false,"methods":[],"invitation_url":"https://localhost:8444/setup#abc"}`,
 	"passkey/list":         `[{"id":"pk1","name":"phone","host":"localhost","created":"2026-02-01T00:00:00Z","last_used":"2026-03-01T09:00:00Z","synced":true}]`,
 	"session/list":         `[{"id":"s1","user":"ada","role":"owner","method":"password","network":"192.0.2.7","created":"2026-03-01T09:00:00Z","last_used":"2026-03-01T11:59:00Z","expires":"2026-03-01T21:00:00Z","current":true}]`,
-	"token/list":           `[{"id":"t1","name":"ci","account":"acc_1","user":"ada","role":"auditor","created":"2026-02-01T00:00:00Z","used":"2026-03-01T08:00:00Z","expires":"2026-05-01T00:00:00Z"}]`,
+	"token/list":           `[{"id":"t1","name":"ci","account":"acc_1","user":"ada","role":"auditor","created":"2026-02-01T00:00:00Z","last_used":"2026-03-01T08:00:00Z","expires":"2026-05-01T00:00:00Z"}]`,
 	"token/create":         `{"id":"t1","name":"ci","secret":"ha_0123"}`,
 }
