@@ -1,7 +1,9 @@
 package appliance
 
 import (
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -95,18 +97,25 @@ type telemetry struct {
 	cpu                               *cpuReader
 	digest                            atomic.Pointer[configDigest]
 
+	pushed []metricInfo
+
 	mu     sync.RWMutex // guards below
 	served map[servedLabels]*servedMetrics
 }
 
 func newTelemetry(tenants int) *telemetry {
 	t := &telemetry{registry: prometheus.NewRegistry(), tenants: newTenantNames(tenants), served: map[servedLabels]*servedMetrics{}, cpu: newCPUReader()}
+	note := func(name, kind, help string, labels ...string) {
+		t.pushed = append(t.pushed, metricInfo{name, kind, help, labels})
+	}
 	hist := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+		note(name, "histogram", help, labels...)
 		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
 		t.registry.MustRegister(h)
 		return h
 	}
 	count := func(name, help string, labels ...string) *prometheus.CounterVec {
+		note(name, "counter", help, labels...)
 		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 		t.registry.MustRegister(c)
 		return c
@@ -136,7 +145,9 @@ func newTelemetry(tenants int) *telemetry {
 	t.exchangeTime = hist("hearth_http_request_duration_seconds", "Duration of HTTP exchanges.", httpBuckets, "route")
 	t.bytes = count("hearth_http_bytes_total", "Bytes of HTTP bodies.", "direction")
 	t.open = prometheus.NewGauge(prometheus.GaugeOpts{Name: "hearth_requests_open", Help: "Requests being served."})
+	note("hearth_requests_open", "gauge", "Requests being served.")
 	b := readBuild()
+	note("hearth_build_info", "gauge", "What this binary is.", slices.Sorted(maps.Keys(b.labels()))...)
 	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "hearth_build_info", Help: "What this binary is.", ConstLabels: b.labels()})
 	build.Set(1)
 	t.registry.MustRegister(t.open, build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

@@ -110,6 +110,12 @@ var pulled = []pulledMetric{
 	{"hearth_retained_total", "Requests whose content was to be kept, by result: kept, dropped, failed.", []string{"result"}},
 }
 
+// metricInfo describes one exported metric.
+type metricInfo struct {
+	name, kind, help string
+	labels           []string
+}
+
 func newPuller(a *Appliance) *puller {
 	p := &puller{a: a, desc: map[string]*prometheus.Desc{}}
 	for _, m := range append(devicesPulled(), pulled...) {
