@@ -28,6 +28,7 @@ var arrows = map[string][]string{
 	"hearth/appliance/observe":  {},
 	"hearth/appliance/otlp":     {"hearth/appliance/reach"},
 	"hearth/appliance/backup":   {"hearth/store"},
+	"hearth/appliance/about":    {},
 	"hearth/appliance/loadgen":  {"hearth/web/sse"},
 	"hearth/appliance/invoice":  {"hearth/store"},
 	"hearth/appliance/upstream": {"hearth/appliance/reach", "hearth/policy", "hearth/store", "hearth/web/*"},

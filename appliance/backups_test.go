@@ -58,7 +58,7 @@ func TestBackups(t *testing.T) {
 	b.says(0, "not encrypted", "backup", "--note", "first")
 	out := filepath.Join(t.TempDir(), "x.tar.zst")
 	b.says(0, "ledger position", "backup", "--out", out)
-	b.says(1, "it is there already", "backup", "--out", out)
+	b.says(5, "it is there already", "backup", "--out", out)
 	var list []backupFile
 	b.answer(&list, "backup", "list", "--json")
 	if len(list) != 1 || list[0].Manifest == nil || list[0].Note != "first" || list[0].Manifest.Ledger.ChargeNano != 5e8 {

@@ -334,20 +334,28 @@ func (c *control) routeTables(name string) (path string, candidates []map[string
 		return "", nil, infer.Errorf(infer.CodeConflict, "cannot change keys of a file that is no TOML now: %v", err)
 	}
 	v, _ := d.Get(edit.Path{edit.Key("route")})
-	list, _ := v.([]any)
-	for i, e := range list {
-		t, _ := e.(map[string]any)
-		if t["model"] != name {
-			continue
+	for i, t := range tablesOf(v) {
+		if t["model"] == name {
+			return fmt.Sprintf("route[%d]", i), tablesOf(t["candidate"]), nil
 		}
-		cs, _ := t["candidate"].([]any)
-		for _, k := range cs {
-			m, _ := k.(map[string]any)
-			candidates = append(candidates, m)
-		}
-		return fmt.Sprintf("route[%d]", i), candidates, nil
 	}
 	return "", nil, infer.Errorf(infer.CodeNotFound, "the file has no route %.64q", name)
+}
+
+// tablesOf is an array of tables, however it was decoded.
+func tablesOf(v any) []map[string]any {
+	switch l := v.(type) {
+	case []map[string]any:
+		return l
+	case []any:
+		var out []map[string]any
+		for _, e := range l {
+			t, _ := e.(map[string]any)
+			out = append(out, t)
+		}
+		return out
+	}
+	return nil
 }
 
 func (r *routeUpdate) edits(at string, route *policy.RouteConfig, tables []map[string]any) ([]configEdit, error) {

@@ -253,10 +253,8 @@ func (c *control) tenantTables() ([]string, error) {
 		return nil, infer.Errorf(infer.CodeConflict, "cannot change keys of a file that is no TOML now: %v", err)
 	}
 	v, _ := d.Get(edit.Path{edit.Key("tenant")})
-	list, _ := v.([]any)
 	names := []string{}
-	for _, e := range list {
-		t, _ := e.(map[string]any)
+	for _, t := range tablesOf(v) {
 		name, _ := t["name"].(string)
 		names = append(names, name)
 	}

@@ -9,6 +9,7 @@ func operations() []anyOperation {
 		opBackupCreate, opBackupWrite, opBackupList, opBackupStatus, opBackupDownload, opBackupVerify, opBackupDelete, opBackupRestore, opBackupCancel,
 		opTenantList, opTenantCreate, opTenantUpdate, opTenantPause, opTenantDelete, opBudgetList, opSpendReport,
 		opUpstreamList, opUpstreamProbe, opUpstreamReset, opRouteList, opRouteUpdate, opEvidenceList, opEvidenceShow, opEvidenceAdd, opEvidenceDelete,
+		opAbout, opAboutLicences, opAboutSBOM, opAboutLicencesText,
 		opLedgerExport, opLedgerPosition, opLedgerReconcile, opLedgerReconcileApply,
 		opConfigGet, opConfigCheck, opConfigApply, opConfigSet, opConfigHistory, opConfigShow, opConfigDiff,
 		opConfigRollback, opConfigConfirm, opReload,

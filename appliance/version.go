@@ -53,7 +53,23 @@ func versionCommand() *command {
 		name: "version", short: "show what this binary is",
 		setup: func(fs *flag.FlagSet) func(context.Context, *Env, []string) error {
 			asJSON := fs.Bool("json", false, "print one JSON document")
+			bill := fs.Bool("sbom", false, "print the bill of materials, CycloneDX 1.6 JSON")
+			terms := fs.Bool("licences", false, "print the licence texts of everything in this binary")
 			return func(_ context.Context, env *Env, _ []string) error {
+				switch {
+				case *bill:
+					doc, err := billOfMaterials()
+					if err == nil {
+						_, err = fmt.Fprintf(env.Stdout, "%s\n", doc)
+					}
+					return err
+				case *terms:
+					text, err := licencesText()
+					if err == nil {
+						_, err = fmt.Fprint(env.Stdout, text)
+					}
+					return err
+				}
 				b := readBuild()
 				if *asJSON {
 					return printJSON(env.Stdout, b)
