@@ -69,7 +69,7 @@ type keyRow struct {
 	store.Key
 	State string `json:"state"` // "live", "disabled", "expired", "revoked"
 	// Spend has its budgets in their present windows: its own, or those that its
-	// tenant gives each key; empty: none caps it.
+	// tenant gives each key; empty: none caps it, or no configuration is at hand.
 	Spend []budgetPosition `json:"spend"`
 	// Recent is what its requests came to over RecentSpan, at most a day.
 	Recent     spent         `json:"recent"`
@@ -80,9 +80,13 @@ type keyRow struct {
 
 // keyRows gives the rows of keys.
 func (c *control) keyRows(ctx context.Context, tenant string, keys []store.Key) ([]keyRow, error) {
-	budgets, err := c.budgets(ctx, tenant)
-	if err != nil {
-		return nil, err
+	var budgets []budgetPosition
+	// A command beside no server may not find the configuration; keys are there
+	// without it.
+	if _, err := c.config(); c.server != nil || err == nil {
+		if budgets, err = c.budgets(ctx, tenant); err != nil {
+			return nil, err
+		}
 	}
 	recent, err := c.recentOf(ctx)
 	if err != nil {
@@ -161,7 +165,7 @@ type keyChange struct {
 	ID          string             `json:"id"`
 	Name        *string            `json:"name,omitempty"`
 	Expires     *time.Time         `json:"expires,omitempty"`
-	Never       bool               `json:"never_expires,omitempty"` // in place of Expires
+	Never       bool               `json:"never_expires,omitempty"` // whatever Expires says
 	Models      *[]string          `json:"models,omitempty"`
 	Tools       *[]string          `json:"tools,omitempty"`
 	DataClasses *[]string          `json:"data_classes,omitempty"`
@@ -178,9 +182,6 @@ type limitsChange struct {
 }
 
 func updateKey(ctx context.Context, c *control, r keyChange) (keyRow, error) {
-	if r.Never && r.Expires != nil {
-		return keyRow{}, infer.Invalid("expires", "cannot set an end and none: wanted expires or never_expires")
-	}
 	_, err := c.store.EditKey(ctx, "key/update", r.ID, func(k *store.Key) (string, error) {
 		changed := r.apply(k)
 		if len(changed) == 0 {
