@@ -100,6 +100,7 @@ func (v *validator) kind(path string, u *UpstreamConfig) {
 		v.oneOf(path+".kind", u.Kind, kindNames()...)
 		return
 	}
+	v.note(Constraint{Path: path + ".dialect", Choices: p.Dialects})
 	if u.Dialect != "" && !slices.Contains(p.Dialects, "openai-"+u.Dialect) {
 		v.oneOf(path+".dialect", u.Dialect, p.Dialects...)
 	}
@@ -240,18 +241,21 @@ func (v *validator) health(path string, h *HealthConfig) {
 }
 
 func (v *validator) span(path string, d Duration, low, high time.Duration, zero bool) {
+	v.noteSpan(path, low, high, zero)
 	if n := time.Duration(d); !(zero && n == 0) && (n < low || n > high) {
 		v.fault(path, "cannot use %v: want %v to %v", n, low, high)
 	}
 }
 
 func (v *validator) between(path string, n, low, high int) {
+	v.noteRange(path, low, high)
 	if n < low || n > high {
 		v.fault(path, "cannot use %d: want %d to %d", n, low, high)
 	}
 }
 
 func (v *validator) oneOf(path, s string, want ...string) {
+	v.note(Constraint{Path: path, Choices: want})
 	if !slices.Contains(want, s) {
 		v.fault(path, "cannot use %.64q: want one of %s", s, quoted(want))
 	}

@@ -215,6 +215,11 @@ func (c *Config) Defaults() {
 // Defaults first.
 func (c *Config) Validate() []Fault {
 	v := &validator{}
+	c.check(v)
+	return v.faults
+}
+
+func (c *Config) check(v *validator) {
 	v.zone("zone", c.Zone)
 	if len(c.Prices) > 0 && c.PriceVersion == "" {
 		v.fault("price_version", "must be set where there are prices: it tells which table a ledger row was charged by")
@@ -227,10 +232,12 @@ func (c *Config) Validate() []Fault {
 	v.rules(c.Rules)
 	v.routes(c)
 	v.prices(c.Prices)
-	return v.faults
 }
 
-type validator struct{ faults []Fault }
+type validator struct {
+	faults []Fault
+	seen   func(Constraint) // nil: nobody wants to know
+}
 
 func (v *validator) fault(path, format string, args ...any) {
 	v.faults = append(v.faults, Fault{path, fmt.Sprintf(format, args...)})
@@ -255,6 +262,7 @@ func (v *validator) name(path, s string, empty bool) {
 }
 
 func (v *validator) limit(path string, n, least int) {
+	v.noteRange(path, least, maxLimit)
 	if n < least || n > maxLimit {
 		v.fault(path, "cannot use %d: want %d to %d", n, least, maxLimit)
 	}
@@ -323,6 +331,7 @@ func (v *validator) budgets(path string, bs []BudgetConfig) {
 	seen := map[store.Period]bool{}
 	for i, b := range bs {
 		at := fmt.Sprintf("%s[%d]", path, i)
+		v.note(Constraint{Path: at + ".period", Choices: periods})
 		switch {
 		case b.Period != store.Day && b.Period != store.Month && b.Period != store.Total:
 			v.fault(at+".period", "cannot use %.16q: want \"day\", \"month\" or \"total\"", b.Period)

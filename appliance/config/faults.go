@@ -37,6 +37,13 @@ type Faults struct {
 	List []Fault `json:"faults"`
 
 	lines map[string]int
+	seen  func(policy.Constraint) // told what is asked of each key; nil: nobody wants to know
+}
+
+func (f *Faults) note(b policy.Constraint) {
+	if f.seen != nil {
+		f.seen(b)
+	}
 }
 
 func (f *Faults) Error() string {

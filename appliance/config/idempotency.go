@@ -25,10 +25,6 @@ func (i *Idempotency) setDefaults() {
 
 func (i *Idempotency) validate(f *Faults) {
 	f.span("idempotency.keep", i.Keep, time.Minute, 30*24*time.Hour)
-	if i.MaxAnswer < 1<<10 || i.MaxAnswer > 8<<20 {
-		f.add("idempotency.max_answer", "%s is out of range, wanted 1KiB to 8MiB", i.MaxAnswer)
-	}
-	if i.MaxBytes < 1<<20 || i.MaxBytes > 64<<30 {
-		f.add("idempotency.max_bytes", "%s is out of range, wanted 1MiB to 64GiB", i.MaxBytes)
-	}
+	f.size("idempotency.max_answer", i.MaxAnswer, 1<<10, 8<<20)
+	f.size("idempotency.max_bytes", i.MaxBytes, 1<<20, 64<<30)
 }

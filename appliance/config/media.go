@@ -34,9 +34,7 @@ func (m *Media) validate(f *Faults) {
 			f.add("media.networks["+strconv.Itoa(i)+"]", "cannot use %q as a network, wanted one such as 10.1.0.0/16", n)
 		}
 	}
-	if m.MaxBytes < 1<<10 || m.MaxBytes > 1<<30 {
-		f.add("media.max_bytes", "got %s, wanted 1KiB to 1GiB", m.MaxBytes)
-	}
+	f.size("media.max_bytes", m.MaxBytes, 1<<10, 1<<30)
 	f.count("media.max_count", m.MaxCount, 1, 1000)
 	f.span("media.timeout", m.Timeout, 100*time.Millisecond, 5*time.Minute)
 }

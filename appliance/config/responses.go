@@ -25,7 +25,5 @@ func (r *Responses) setDefaults() {
 func (r *Responses) validate(f *Faults) {
 	f.span("responses.keep", r.Keep, time.Minute, 90*24*time.Hour)
 	f.count("responses.max_count", r.MaxCount, 1, 100_000)
-	if r.MaxBytes < 1<<20 || r.MaxBytes > 8<<30 {
-		f.add("responses.max_bytes", "got %s, wanted 1MiB to 8GiB", r.MaxBytes)
-	}
+	f.size("responses.max_bytes", r.MaxBytes, 1<<20, 8<<30)
 }

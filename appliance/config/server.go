@@ -4,6 +4,8 @@ import (
 	"net"
 	"strconv"
 	"time"
+
+	"hearth/policy"
 )
 
 // Server is [server]: where the appliance listens and what a peer may make it
@@ -61,9 +63,7 @@ func (s *Server) validate(f *Faults) {
 	if err := CheckListen(s.Listen); err != nil {
 		f.add("server.listen", "cannot use %q as an address: %v; wanted HOST:PORT", s.Listen, err)
 	}
-	if s.MaxBody < 1<<10 || s.MaxBody > 1<<30 {
-		f.add("server.max_body", "got %s, wanted 1KiB to 1GiB", s.MaxBody)
-	}
+	f.size("server.max_body", s.MaxBody, 1<<10, 1<<30)
 	f.span("server.header_timeout", s.HeaderTimeout, time.Second, 5*time.Minute)
 	f.span("server.body_timeout", s.BodyTimeout, time.Second, time.Hour)
 	f.span("server.idle_timeout", s.IdleTimeout, time.Second, time.Hour)
@@ -76,6 +76,7 @@ func (s *Server) validate(f *Faults) {
 
 // span adds a fault if d is outside [low, high].
 func (f *Faults) span(key string, d Duration, low, high time.Duration) {
+	f.note(policy.Constraint{Path: key, Low: low, High: high})
 	if d.Std() < low || d.Std() > high {
 		f.add(key, "got %s, wanted %s to %s", d, low, high)
 	}
@@ -83,13 +84,23 @@ func (f *Faults) span(key string, d Duration, low, high time.Duration) {
 
 // count adds a fault if n is outside [low, high].
 func (f *Faults) count(key string, n, low, high int) {
+	f.note(policy.Constraint{Path: key, Low: low, High: high})
 	if n < low || n > high {
 		f.add(key, "got %d, wanted %d to %d", n, low, high)
 	}
 }
 
+// size adds a fault if z is outside [low, high].
+func (f *Faults) size(key string, z, low, high Size) {
+	f.note(policy.Constraint{Path: key, Low: low.String(), High: high.String()})
+	if z < low || z > high {
+		f.add(key, "got %s, wanted %s to %s", z, low, high)
+	}
+}
+
 // oneOf adds a fault if got is not among want.
 func (f *Faults) oneOf(key, got string, want ...string) {
+	f.note(policy.Constraint{Path: key, Choices: want})
 	for _, w := range want {
 		if got == w {
 			return
