@@ -87,7 +87,6 @@ type Appliance struct {
 	restored *backup.Result // what this start put in place, nil: nothing
 	spending spending
 	proofs   atomic.Pointer[[]evidenceRow]
-	spending spending
 }
 
 // Open brings up every part in order; the models load in the background. If one
