@@ -273,3 +273,7 @@ func (r *recorder) Write(b []byte) (int, error) {
 	}
 	return r.ResponseWriter.Write(b)
 }
+
+// Handler is the whole surface, without the bounds of connections that Serve
+// adds.
+func (s *Server) Handler() http.Handler { return s.http.Handler }
