@@ -160,7 +160,7 @@ func (c *Config) validateIdentities(f *Faults) {
 				f.add(at+".kind", "cannot ask for client certificates with tls.mode \"off\"")
 			}
 		default:
-			f.add(at+".kind", "got %.64q, wanted \"jwt\" or \"certificate\"", id.Kind)
+			f.oneOf(at+".kind", id.Kind, IdentityJWT, IdentityCertificate)
 		}
 		id.validateTenants(f, at, c)
 		id.validateGrants(f, at)
