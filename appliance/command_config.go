@@ -23,6 +23,7 @@ a running server and without one.`,
 		sub: []*command{
 			configShowCommand(), configGetCommand(), configSetCommand(), configCheckCommand(), configApplyCommand(), configReloadCommand(),
 			configDiffCommand(), configHistoryCommand(), configRollbackCommand(), configConfirmCommand(),
+			configSchemaCommand(), configReferenceCommand(),
 		},
 	}
 }

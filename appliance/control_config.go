@@ -197,6 +197,17 @@ var (
 			return *p, nil
 		},
 	}
+	opConfigKeys = operation[none, []config.Key]{
+		name: "config/keys", place: "GET /config/keys", access: admin.Read,
+		summary: "every key that the file may have: type, default, choices, bounds, meaning",
+		run: func(_ context.Context, c *control, _ none) ([]config.Key, error) {
+			sample := c.sample
+			if c.server != nil {
+				sample = c.server.env.Sample
+			}
+			return config.Keys(sample), nil
+		},
+	}
 	opReload = operation[none, none]{
 		name: "config/reload", place: "POST /config/reload", access: admin.Operate,
 		summary: "take the configuration file anew",

@@ -12,7 +12,7 @@ func operations() []anyOperation {
 		opAbout, opAboutLicences, opAboutSBOM, opAboutLicencesText,
 		opLedgerExport, opLedgerPosition, opLedgerReconcile, opLedgerReconcileApply,
 		opConfigGet, opConfigCheck, opConfigApply, opConfigSet, opConfigHistory, opConfigShow, opConfigDiff,
-		opConfigRollback, opConfigConfirm, opReload,
+		opConfigRollback, opConfigConfirm, opConfigKeys, opReload,
 		opAccountMe, opAccountList, opAccountShow, opAccountCreate, opAccountInvite, opAccountUpdate, opAccountDelete, opAccountPassword,
 		opPasskeyList, opPasskeyBegin, opPasskeyFinish, opPasskeyRename, opPasskeyRemove,
 		opSessionList, opSessionRevoke, opTokenList, opTokenCreate, opTokenRevoke,
