@@ -223,7 +223,7 @@ the file since.`,
 				if len(args) != 1 {
 					return usagef("config apply: got %d files, wanted one", len(args))
 				}
-				text, err := readText(env, args[0])
+				text, err := readConfigText(env, args[0])
 				if err != nil {
 					return err
 				}
@@ -237,7 +237,7 @@ the file since.`,
 	}
 }
 
-func readText(env *Env, path string) (string, error) {
+func readConfigText(env *Env, path string) (string, error) {
 	if path != "-" {
 		b, err := config.Read(path)
 		return string(b), err
