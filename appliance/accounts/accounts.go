@@ -44,7 +44,8 @@ type Accounts struct {
 	hasher   *hasher
 	damper   *damper
 	refusals refusals
-	pending  *ceremonies
+	pending  *ceremonies // registrations, of who is in
+	doors    *ceremonies // sign-ins, which strangers can begin: apart, so that they push out none of those
 	oidc     providerHolder
 	peers    certificateHolder
 
@@ -109,7 +110,7 @@ func Open(ctx context.Context, o Options) (*Accounts, error) {
 		p = *o.hashing
 	}
 	a := &Accounts{
-		o: o, hasher: newHasher(p), damper: newDamper(o.Now), pending: newCeremonies(o.Now),
+		o: o, hasher: newHasher(p), damper: newDamper(o.Now), pending: newCeremonies(o.Now), doors: newCeremonies(o.Now),
 		byID: map[string]*account{}, byName: map[string]*account{},
 		sessions: map[string]*session{}, tokens: map[string]*token{}, links: map[string]*link{},
 	}

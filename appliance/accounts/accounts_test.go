@@ -207,6 +207,15 @@ func TestSessionTimes(t *testing.T) {
 	if w.in(s) {
 		t.Error("good beyond its lifetime")
 	}
+	// A page that keeps itself up to date is no use of it.
+	s = w.signIn("alice")
+	for range 7 {
+		w.pass(10 * time.Minute)
+		_, _ = w.Session(w.ctx, s.Secret, "")
+	}
+	if w.in(s) {
+		t.Error("an open page keeps signed in")
+	}
 	// A shorter bound of the configuration counts at once.
 	s = w.signIn("alice")
 	w.pass(10 * time.Minute)

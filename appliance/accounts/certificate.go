@@ -21,15 +21,9 @@ import (
 // certificates, read when they are first needed and when their files change.
 type certificateHolder struct {
 	mu sync.Mutex // guards what follows
-	of *Settings
+	of *Settings  // that they were read for; a reload gives others
 	at [2]fileStamp
 	ca *authorities
-}
-
-func (h *certificateHolder) reset() {
-	h.mu.Lock()
-	h.of = nil
-	h.mu.Unlock()
 }
 
 // fileStamp tells whether a file is still the one that was read.

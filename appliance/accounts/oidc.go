@@ -44,16 +44,10 @@ type provider struct {
 // providerHolder finds the provider when it is first needed.
 type providerHolder struct {
 	mu     sync.Mutex // guards what follows; held while the provider is asked
-	of     *Settings
+	of     *Settings  // that it was found for; a reload gives others
 	p      *provider
 	failed time.Time
 	err    error
-}
-
-func (h *providerHolder) reset() {
-	h.mu.Lock()
-	h.of = nil
-	h.mu.Unlock()
 }
 
 func (h *providerHolder) get(ctx context.Context, s *Settings, now func() time.Time) (*provider, error) {
@@ -195,7 +189,7 @@ func (a *Accounts) BeginOIDC(ctx context.Context, redirect, then string, again b
 			az := &authorization{settings: s, nonce: newSecret(), verifier: oauth2.GenerateVerifier(), redirect: redirect, then: then, again: again}
 			state := newSecret()
 			binder = newSecret()
-			a.pending.begin(state, binder, az)
+			a.doors.begin(state, binder, az)
 			o := []oauth2.AuthCodeOption{oidc.Nonce(az.nonce), oauth2.S256ChallengeOption(az.verifier)}
 			if again {
 				o = append(o, oauth2.SetAuthURLParam("prompt", "login"))
@@ -215,7 +209,7 @@ func (a *Accounts) FinishOIDC(ctx context.Context, query url.Values, binder, pee
 	if wait > 0 {
 		return nil, "", tooMany(wait)
 	}
-	az, err := end[*authorization](a.pending, query.Get("state"), binder)
+	az, err := end[*authorization](a.doors, query.Get("state"), binder)
 	if err != nil {
 		return nil, "", err
 	}

@@ -129,17 +129,17 @@ func (a *Accounts) beginRegistration(ac *account, r *registration, origin, bound
 		return admin.Challenge{}, infer.AsError(err)
 	}
 	r.origin, r.data = origin, *data
-	return a.challenge(o.Response, bound, r)
+	return challenge(a.pending, o.Response, bound, r)
 }
 
-func (a *Accounts) challenge(options any, bound string, state any) (admin.Challenge, error) {
+func challenge(c *ceremonies, options any, bound string, state any) (admin.Challenge, error) {
 	b, err := json.Marshal(options)
 	if err != nil {
 		return admin.Challenge{}, err
 	}
-	c := admin.Challenge{Ticket: newSecret(), Options: b}
-	a.pending.begin(c.Ticket, bound, state)
-	return c, nil
+	ch := admin.Challenge{Ticket: newSecret(), Options: b}
+	c.begin(ch.Ticket, bound, state)
+	return ch, nil
 }
 
 // errPasskey is what people are told; the log has why.
@@ -280,7 +280,7 @@ func (a *Accounts) BeginSignIn(origin string) (admin.Challenge, error) {
 	if err != nil {
 		return admin.Challenge{}, infer.AsError(err)
 	}
-	return a.challenge(o.Response, "", &assertion{origin, *data})
+	return challenge(a.doors, o.Response, "", &assertion{origin, *data})
 }
 
 // FinishSignIn takes the authenticator's answer and opens a session. old is the
@@ -316,7 +316,7 @@ func (a *Accounts) FinishSignIn(ctx context.Context, ticket string, answer []byt
 // asserted checks an authenticator's answer at a sign-in. The account is set
 // where it is known, also with an error.
 func (a *Accounts) asserted(ticket string, answer []byte) (*account, *webauthn.Credential, error) {
-	s, err := end[*assertion](a.pending, ticket, "")
+	s, err := end[*assertion](a.doors, ticket, "")
 	if err != nil {
 		return nil, nil, err
 	}

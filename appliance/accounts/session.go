@@ -89,7 +89,9 @@ func (a *Accounts) caller(s *session, ac *account, peer string) admin.Caller {
 	return c
 }
 
-// Session finds the session of a cookie.
+// Session finds the session of a cookie. That counts as a use of it, unless peer
+// is empty: a page that keeps itself up to date must not keep somebody signed in
+// who has gone.
 func (a *Accounts) Session(ctx context.Context, secret, peer string) (*admin.Session, error) {
 	if len(secret) != 43 {
 		return nil, errNoSession
@@ -107,7 +109,7 @@ func (a *Accounts) Session(ctx context.Context, secret, peer string) (*admin.Ses
 	if err != nil {
 		return nil, err
 	}
-	if a.o.Now().Sub(s.Used) >= touchEvery {
+	if peer != "" && a.o.Now().Sub(s.Used) >= touchEvery {
 		a.touchSession(ctx, h)
 	}
 	return &admin.Session{Caller: a.caller(s, ac, peer), Expires: s.Expires}, nil

@@ -31,6 +31,4 @@ func (a *Accounts) Configure(s Settings) {
 		s.Getenv = func(string) string { return "" }
 	}
 	a.settings.Store(&s)
-	a.oidc.reset()
-	a.peers.reset()
 }

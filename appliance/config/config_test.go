@@ -47,6 +47,10 @@ func TestSampleShowsDefaults(t *testing.T) {
 		t.Errorf("the example of retention is %+v, the defaults are %+v", full.Retention, kept)
 	}
 	full.Retention = nil
+	if len(full.Admin.ClientCertificate.Users) != 1 {
+		t.Errorf("got %d users with a certificate with all comments removed, wanted 1", len(full.Admin.ClientCertificate.Users))
+	}
+	full.Admin.ClientCertificate = SignInCertificate{}
 	who := NewIdentity("staff", IdentityJWT)
 	who.Issuer, who.Audiences, who.Tenant = "https://login.example.com", []string{"hearth"}, "default"
 	who.Grants = []IdentityGrant{{Match: []string{"groups=ml-*"}}}

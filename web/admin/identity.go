@@ -14,6 +14,7 @@ import (
 // worth nothing after a sign-in. Peers are network addresses.
 type Accounts interface {
 	// Session finds the session of a cookie; CodeUnauthorized if there is none.
+	// It counts as a use, unless peer is empty.
 	Session(ctx context.Context, secret, peer string) (*Session, error)
 	// Bearer finds who an API token of the control plane belongs to.
 	Bearer(ctx context.Context, token, peer string) (*Caller, error)

@@ -70,7 +70,7 @@ func (x *exchange) live() error {
 		case <-tick.C:
 		}
 		if secret != "" {
-			if _, err := x.s.opt.Service.Session(r.Context(), secret, x.r.RemoteAddr); err != nil {
+			if _, err := x.s.opt.Service.Session(r.Context(), secret, ""); err != nil {
 				return nil
 			}
 		}
