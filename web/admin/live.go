@@ -86,7 +86,6 @@ func (x *exchange) livePart(p *Page) ([]byte, error) {
 }
 
 func (x *exchange) event(rc *http.ResponseController, part []byte) error {
-	_ = rc.SetWriteDeadline(time.Now().Add(10 * time.Second))
 	var b bytes.Buffer
 	b.WriteString("event: live\n")
 	for line := range bytes.Lines(part) {
@@ -95,16 +94,22 @@ func (x *exchange) event(rc *http.ResponseController, part []byte) error {
 		b.WriteByte('\n')
 	}
 	b.WriteByte('\n')
-	if _, err := x.w.Write(b.Bytes()); err != nil {
+	return x.push(rc, b.Bytes())
+}
+
+// push writes and takes the deadline away again: over HTTP/2 one that passes ends
+// the stream, also while nothing is written.
+func (x *exchange) push(rc *http.ResponseController, b []byte) error {
+	_ = rc.SetWriteDeadline(time.Now().Add(10 * time.Second))
+	if _, err := x.w.Write(b); err != nil {
 		return err
 	}
-	return rc.Flush()
+	if err := rc.Flush(); err != nil {
+		return err
+	}
+	return rc.SetWriteDeadline(time.Time{})
 }
 
 func (x *exchange) comment(rc *http.ResponseController) error {
-	_ = rc.SetWriteDeadline(time.Now().Add(10 * time.Second))
-	if _, err := x.w.Write([]byte(": still here\n\n")); err != nil {
-		return err
-	}
-	return rc.Flush()
+	return x.push(rc, []byte(": still here\n\n"))
 }

@@ -14,7 +14,7 @@ var menuGroups = []string{"Now", "Access", "Traffic", "Records", "Box"}
 var boxPages = []*Page{
 	{Path: "/", Title: "Overview", Group: "Now", File: "overview", Access: ReadTenant, Reads: []Query{
 		{As: "o", Op: "telemetry/overview", Optional: true},
-		{As: "s", Op: "telemetry/series", Args: map[string]string{"names:words": overviewSeries}, Optional: true},
+		{As: "s", Op: "telemetry/series", Args: map[string]string{"names:words": overviewSeries, "range": "$query.range"}, Optional: true},
 	}},
 	{Path: "/models", Title: "Models", Group: "Now", File: "models", Access: Read, Reads: []Query{
 		{As: "models", Op: "model/list", Optional: true},
@@ -51,6 +51,14 @@ var boxPages = []*Page{
 	{Path: "/backups", Title: "Backups", Group: "Box", File: "backups", Access: Read, Reads: []Query{
 		{As: "status", Op: "backup/status", Optional: true},
 		{As: "list", Op: "backup/list", Optional: true},
+	}},
+	{Path: "/diagnostics", Title: "Diagnostics", Group: "Box", File: "diagnostics", Access: Read, Reads: []Query{
+		{As: "doctor", Op: "doctor/run", Optional: true, Args: map[string]string{"quick": "true"}},
+		{As: "bundle", Op: "diagnostics/preview", Optional: true},
+		{As: "observe", Op: "observe/files", Optional: true},
+	}},
+	{Path: "/about", Title: "About", Group: "Box", File: "about", Access: Read, Reads: []Query{
+		{As: "about", Op: "about/show", Optional: true},
 	}},
 }
 
