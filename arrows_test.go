@@ -25,6 +25,7 @@ var arrows = map[string][]string{
 	"hearth/appliance/accounts": {"hearth/store", "hearth/appliance/config", "hearth/appliance/reach", "hearth/web/admin"},
 	"hearth/appliance/identity": {"hearth/policy", "hearth/store", "hearth/appliance/config", "hearth/appliance/reach"},
 	"hearth/appliance/reach":    {},
+	"hearth/appliance/reach/*":  {},
 	"hearth/appliance/observe":  {},
 	"hearth/appliance/otlp":     {"hearth/appliance/reach"},
 	"hearth/appliance/backup":   {"hearth/store"},

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
 
+	"hearth/appliance/reach"
 	"hearth/engine/infer"
 	"hearth/web/admin"
 )
@@ -90,7 +92,8 @@ func discover(ctx context.Context, s *Settings, now func() time.Time) (*provider
 	c := &http.Client{
 		Timeout: providerTime,
 		Transport: boundedAnswers{&http.Transport{
-			Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+			DialContext: (&net.Dialer{Timeout: providerTime, Control: reach.DialConfigured}).DialContext,
+			Proxy:       http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
 			TLSHandshakeTimeout: providerTime, IdleConnTimeout: time.Minute, MaxIdleConnsPerHost: 2,
 		}},
 		CheckRedirect: func(*http.Request, []*http.Request) error {

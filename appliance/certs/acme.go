@@ -20,6 +20,7 @@ import (
 	"github.com/mholt/acmez/v3/acme"
 
 	"hearth/appliance/config"
+	"hearth/appliance/reach"
 )
 
 // acmeState is what mode acme has beside the local authority.
@@ -110,6 +111,7 @@ func (m *Manager) beginACME(p Ports) error {
 		ListenHost: m.opt.ListenHost, AltTLSALPNPort: p.TLS,
 		DisableHTTPChallenge: p.HTTP == 0, AltHTTPPort: p.HTTP,
 		DisableDistributedSolvers: true, // one process has the database
+		HTTPProxy:                 reach.Requests(http.ProxyFromEnvironment),
 		Logger:                    m.zlog,
 	}
 	if t.EABKeyID != "" {

@@ -3,8 +3,12 @@ package reach
 import (
 	"errors"
 	"net"
+	"net/http"
 	"net/netip"
+	"net/url"
 	"testing"
+
+	"hearth/appliance/reach/reachtest"
 )
 
 // What the operator names may lie in their own networks, never where a cloud
@@ -46,5 +50,26 @@ func TestDial(t *testing.T) {
 	}
 	if _, err := (&net.Dialer{Control: DialConfigured}).Dial("tcp", "169.254.169.254:80"); !errors.As(err, &closed) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// What the operator names is judged also where the connection is not ours to
+// make, and the table of attempts is what it says of itself.
+func TestHostileRequests(t *testing.T) {
+	reachtest.Resolver(t)
+	through := Requests(func(*http.Request) (*url.URL, error) { return nil, nil })
+	list := reachtest.Hostile()
+	for _, h := range list {
+		u, err := url.Parse(h.URL)
+		if err != nil || u.Host == "" {
+			continue // no request can be made of it
+		}
+		_, err = through((&http.Request{URL: u}).WithContext(t.Context()))
+		if !h.Private && u.Hostname() != reachtest.Rebinds && u.Hostname() != "example.com" && err == nil {
+			t.Errorf("%s is let through", h.URL)
+		}
+	}
+	if t.Logf("%d hostile URLs", len(list)); len(list) < 60 {
+		t.Error("want 60")
 	}
 }
