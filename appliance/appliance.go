@@ -251,6 +251,9 @@ func (a *Appliance) swap(ctx context.Context, old, c *config.Config) error {
 	for _, k := range restartKeys(old, c) {
 		a.log.Warn("a changed key takes effect at the next start only", "key", k)
 	}
+	if err := a.web.SetLimits(webLimits(c)); err != nil {
+		return err
+	}
 	specs := a.specs(c)
 	newTLS, err := a.prepareTLS(ctx, c)
 	if err != nil {
@@ -303,11 +306,8 @@ func restartKeys(old, c *config.Config) []string {
 	for key, changed := range map[string]bool{
 		"server.listen":         o.Listen != n.Listen,
 		"admin.listen":          (old.Admin.Listen == config.AdminOff) != (c.Admin.Listen == config.AdminOff),
-		"server.max_body":       o.MaxBody != n.MaxBody,
 		"server.header_timeout": o.HeaderTimeout != n.HeaderTimeout,
-		"server.body_timeout":   o.BodyTimeout != n.BodyTimeout,
 		"server.idle_timeout":   o.IdleTimeout != n.IdleTimeout,
-		"server.write_timeout":  o.WriteTimeout != n.WriteTimeout,
 	} {
 		if changed {
 			keys = append(keys, key)

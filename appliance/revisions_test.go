@@ -75,6 +75,11 @@ func TestConfigApply(t *testing.T) {
 		t.Errorf("the file has mode %v, %v", st.Mode(), err)
 	}
 
+	// Bounds of the data plane hold at once.
+	if keys := restartKeys(b.book.boot, b.config()); len(keys) > 0 {
+		t.Errorf("a start is wanted for %q", keys)
+	}
+
 	// The second editor is told what the first has done.
 	_, err := opConfigApply.do(ctx, b.control(), configApply{Text: testConfig + "# mine\n", IfMatch: first.Digest})
 	if codeOf(err) != infer.CodeConflict || !strings.Contains(err.Error(), "+max_requests = 9") || !strings.Contains(err.Error(), "revision 2 by kim (operator, password)") {

@@ -23,7 +23,7 @@ func (x *exchange) body() (b []byte, done func(), err error) {
 	if bad != nil {
 		return nil, done, bad
 	}
-	lim := &x.s.lim
+	lim := x.s.limits()
 	if x.r.ContentLength > lim.BodyBytes {
 		return nil, done, tooLarge(lim.BodyBytes)
 	}
@@ -137,7 +137,7 @@ func (x *exchange) refuse(status int, body []byte) {
 	left := !x.bodyDone && !short && x.r.ProtoMajor == 1
 	linger := left && !strings.EqualFold(x.r.Header.Get("Expect"), "100-continue")
 	if linger {
-		if x.s.lingering.Add(1) > int64(x.s.lim.Lingerers) {
+		if x.s.lingering.Add(1) > int64(x.s.limits().Lingerers) {
 			linger = false
 		}
 		defer x.s.lingering.Add(-1)
@@ -156,7 +156,7 @@ func (x *exchange) refuse(status int, body []byte) {
 		return
 	}
 	_ = x.w.FlushError()
-	_ = x.w.rc.SetReadDeadline(time.Now().Add(x.s.lim.LingerTime))
-	n, _ := io.Copy(io.Discard, io.LimitReader(x.r.Body, x.s.lim.LingerBytes))
+	_ = x.w.rc.SetReadDeadline(time.Now().Add(x.s.limits().LingerTime))
+	n, _ := io.Copy(io.Discard, io.LimitReader(x.r.Body, x.s.limits().LingerBytes))
 	x.bodyIn += n
 }

@@ -134,7 +134,7 @@ func (w *response) FlushError() error {
 func (s *Server) serve(rw http.ResponseWriter, r *http.Request) {
 	now := s.opt.Now()
 	x := &exchange{s: s, r: r, id: newRequestID(), start: now}
-	x.w = &response{ResponseWriter: rw, x: x, rc: http.NewResponseController(rw), timeout: s.lim.WriteTime, start: now, multi: r.ProtoMajor > 1}
+	x.w = &response{ResponseWriter: rw, x: x, rc: http.NewResponseController(rw), timeout: s.limits().WriteTime, start: now, multi: r.ProtoMajor > 1}
 	x.bodyDone = r.Body == nil || r.Body == http.NoBody
 	// No deadline stands while an answer is being made: over HTTP/2 one that
 	// passes ends the stream even if nothing is written. Over HTTP/1 one of the
@@ -143,7 +143,7 @@ func (s *Server) serve(rw http.ResponseWriter, r *http.Request) {
 		_ = x.w.rc.SetWriteDeadline(time.Time{})
 	}
 	if !x.bodyDone {
-		x.readBy = time.Now().Add(s.lim.BodyStall)
+		x.readBy = time.Now().Add(s.limits().BodyStall)
 		_ = x.w.rc.SetReadDeadline(x.readBy)
 	}
 	s.open.Add(1)
@@ -180,8 +180,8 @@ func (s *Server) overHeaders(h http.Header) *infer.Error {
 	for _, v := range h {
 		n += len(v)
 	}
-	if n > s.lim.HeaderValues {
-		return infer.Errorf(infer.CodeHeaders, "cannot read the request: got %d header values, wanted at most %d", n, s.lim.HeaderValues)
+	if n > s.limits().HeaderValues {
+		return infer.Errorf(infer.CodeHeaders, "cannot read the request: got %d header values, wanted at most %d", n, s.limits().HeaderValues)
 	}
 	return nil
 }

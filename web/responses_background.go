@@ -162,8 +162,8 @@ func (l *liveResponse) since(n int) (frames []byte, ended, over bool, wake <-cha
 // not end the run.
 func (x *exchange) follow(run *liveResponse, from int) {
 	x.stream = true
-	out := sse.NewWriter(x.w, x.s.lim.WriteTime)
-	beat := time.NewTimer(x.s.lim.Heartbeat)
+	out := sse.NewWriter(x.w, x.s.limits().WriteTime)
+	beat := time.NewTimer(x.s.limits().Heartbeat)
 	defer beat.Stop()
 	at, events := 0, 0
 	for {
@@ -212,7 +212,7 @@ func (x *exchange) follow(run *liveResponse, from int) {
 		case <-x.r.Context().Done():
 			return
 		}
-		beat.Reset(x.s.lim.Heartbeat)
+		beat.Reset(x.s.limits().Heartbeat)
 	}
 }
 

@@ -84,7 +84,7 @@ func (x *exchange) response() {
 		return
 	}
 	x.stream = true
-	_ = sse.NewWriter(x.w, x.s.lim.WriteTime).Send(frames)
+	_ = sse.NewWriter(x.w, x.s.limits().WriteTime).Send(frames)
 }
 
 // deleteResponse serves DELETE /v1/responses/{id}. A run in the background is

@@ -55,7 +55,7 @@ type Exchange struct {
 // use.
 type Server struct {
 	opt    Options
-	lim    Limits
+	lim    atomic.Pointer[Limits]
 	log    *slog.Logger
 	http   *http.Server
 	routes routeTable
@@ -81,15 +81,29 @@ func New(o Options) (*Server, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{opt: o, lim: o.Limits.withDefaults(), log: o.Log, stopping: make(chan struct{})}
-	if err := s.lim.check(); err != nil {
+	s := &Server{opt: o, log: o.Log, stopping: make(chan struct{})}
+	if err := s.SetLimits(o.Limits); err != nil {
 		return nil, err
 	}
-	s.conns = connCounter{max: s.lim.Conns, perAddr: s.lim.ConnsPerAddress, by: map[string]int{}}
+	s.conns = connCounter{max: s.limits().Conns, perAddr: s.limits().ConnsPerAddress, by: map[string]int{}}
 	s.routes = s.makeRoutes()
 	s.http = s.makeHTTP()
 	return s, nil
 }
+
+// SetLimits puts other bounds in force while serving. Those of connections and
+// of HTTP/2, which the library was given, stay: HeaderTime, HeaderBytes, IdleTime,
+// Streams, Conns and ConnsPerAddress.
+func (s *Server) SetLimits(l Limits) error {
+	l = l.withDefaults()
+	if err := l.check(); err != nil {
+		return err
+	}
+	s.lim.Store(&l)
+	return nil
+}
+
+func (s *Server) limits() *Limits { return s.lim.Load() }
 
 // makeHTTP sets the bounds that the library enforces. There is no WriteTimeout:
 // it would end long streams; every write has a deadline of its own instead.
@@ -99,21 +113,21 @@ func (s *Server) makeHTTP() *http.Server {
 	protocols.SetHTTP2(true)
 	h := &http.Server{
 		Handler:           http.HandlerFunc(s.serve),
-		ReadHeaderTimeout: s.lim.HeaderTime,
-		IdleTimeout:       s.lim.IdleTime,
-		MaxHeaderBytes:    s.lim.HeaderBytes,
+		ReadHeaderTimeout: s.limits().HeaderTime,
+		IdleTimeout:       s.limits().IdleTime,
+		MaxHeaderBytes:    s.limits().HeaderBytes,
 		Protocols:         protocols,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams:          s.lim.Streams,
+			MaxConcurrentStreams:          s.limits().Streams,
 			MaxDecoderHeaderTableSize:     4 << 10,
 			MaxEncoderHeaderTableSize:     4 << 10,
 			MaxReadFrameSize:              64 << 10,
 			MaxReceiveBufferPerConnection: 1 << 20,
 			MaxReceiveBufferPerStream:     256 << 10,
-			SendPingTimeout:               s.lim.WriteTime,
-			PingTimeout:                   s.lim.HeaderTime,
-			WriteByteTimeout:              s.lim.WriteTime,
+			SendPingTimeout:               s.limits().WriteTime,
+			PingTimeout:                   s.limits().HeaderTime,
+			WriteByteTimeout:              s.limits().WriteTime,
 		},
 	}
 	stopped := false

@@ -50,7 +50,7 @@ type streaming struct {
 func (x *exchange) streamed(d wire.Dialect, r *infer.Request, o wire.Options) {
 	ctx, cancel := context.WithCancel(x.r.Context())
 	defer cancel()
-	s := &streaming{x: x, enc: d.NewStream(r, o), out: sse.NewWriter(x.w, x.s.lim.WriteTime), cancel: cancel, begun: time.Now()}
+	s := &streaming{x: x, enc: d.NewStream(r, o), out: sse.NewWriter(x.w, x.s.limits().WriteTime), cancel: cancel, begun: time.Now()}
 	s.watch, _ = s.enc.(watcher)
 	if s.framed, _ = s.enc.(wire.Framed); s.framed != nil {
 		s.out.SetContentType(s.framed.ContentType())
@@ -128,7 +128,7 @@ func (s *streaming) take(ev infer.Event) error {
 func (s *streaming) watchClock() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.timer = time.AfterFunc(s.x.s.lim.Heartbeat, s.tick)
+	s.timer = time.AfterFunc(s.x.s.limits().Heartbeat, s.tick)
 }
 
 // tick sends what waits in vain for an event that was announced, and keeps a
@@ -139,7 +139,7 @@ func (s *streaming) tick() {
 	if s.over || s.done {
 		return
 	}
-	last, beat := s.out.Last(), s.x.s.lim.Heartbeat
+	last, beat := s.out.Last(), s.x.s.limits().Heartbeat
 	if last.IsZero() {
 		last = s.begun
 	}
@@ -211,7 +211,7 @@ func (s *streaming) send() error {
 	}
 	if s.short {
 		s.short = false
-		s.timer.Reset(s.x.s.lim.Heartbeat)
+		s.timer.Reset(s.x.s.limits().Heartbeat)
 	}
 	err := s.out.Send(s.buf)
 	if s.batch != nil && cap(s.buf) <= maxBatch {

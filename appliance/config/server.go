@@ -68,6 +68,9 @@ func (s *Server) validate(f *Faults) {
 	f.span("server.body_timeout", s.BodyTimeout, time.Second, time.Hour)
 	f.span("server.idle_timeout", s.IdleTimeout, time.Second, time.Hour)
 	f.span("server.write_timeout", s.WriteTimeout, time.Second, 10*time.Minute)
+	if s.HeaderTimeout >= s.IdleTimeout {
+		f.add("server.header_timeout", "got %s, wanted less than idle_timeout, which is %s", s.HeaderTimeout, s.IdleTimeout)
+	}
 	if s.RequestTimeout != 0 {
 		f.span("server.request_timeout", s.RequestTimeout, time.Second, 24*time.Hour)
 	}
