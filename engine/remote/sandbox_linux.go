@@ -257,3 +257,5 @@ var deniedCalls = []uint32{
 	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
 	unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_KEYCTL, unix.SYS_LOOKUP_DCOOKIE,
 }
+
+func landlockVersion() (int, error) { return landlockABI() }
