@@ -54,7 +54,7 @@ needs no network.`,
 		},
 		sub: []*command{
 			serveCommand(), modelCommand(), keyCommand(), identityCommand(), accountCommand(), certCommand(), ledgerCommand(), configCommand(), logCommand(), contentCommand(), observeCommand(),
-			jobCommand(), benchCommand(), selftestCommand(), conformCommand(), backupCommand(), restoreCommand(), statusCommand(), doctorCommand(), versionCommand(), workerCommand(),
+			jobCommand(), benchCommand(), selftestCommand(), conformCommand(), backupCommand(), restoreCommand(), diagnosticsCommand(), qualifyCommand(), statusCommand(), doctorCommand(), versionCommand(), workerCommand(),
 			completionCommand(), completeCommand(),
 		},
 	}

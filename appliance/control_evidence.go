@@ -242,7 +242,7 @@ func (e *evidenceRow) read(report string) error {
 		return infer.Invalid("report", "%v", err)
 	}
 	switch {
-	case sealed.Digest != r.Digest || sealed.Cases != r.Cases || sealed.Failed != r.Failed:
+	case sealed.Digest != r.Digest || sealed.Cases != r.Cases || sealed.Passed != r.Passed || sealed.Refused != r.Refused || sealed.Failed != r.Failed:
 		return infer.Invalid("report", "does not match its own digest: it was changed")
 	case r.Upstream.Name != e.Upstream || r.Upstream.Model != e.Model:
 		return infer.Invalid("report", "is of %s/%s, wanted one of %s/%s", r.Upstream.Name, r.Upstream.Model, e.Upstream, e.Model)

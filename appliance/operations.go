@@ -9,7 +9,7 @@ func operations() []anyOperation {
 		opBackupCreate, opBackupWrite, opBackupList, opBackupStatus, opBackupDownload, opBackupVerify, opBackupDelete, opBackupRestore, opBackupCancel,
 		opTenantList, opTenantCreate, opTenantUpdate, opTenantPause, opTenantDelete, opBudgetList, opSpendReport,
 		opUpstreamList, opUpstreamProbe, opUpstreamReset, opRouteList, opRouteUpdate, opEvidenceList, opEvidenceShow, opEvidenceAdd, opEvidenceDelete,
-		opAbout, opAboutLicences, opAboutSBOM, opAboutLicencesText,
+		opAbout, opAboutLicences, opAboutSBOM, opAboutLicencesText, opDiagnosticsPreview, opDiagnosticsBundle,
 		opLedgerExport, opLedgerPosition, opLedgerReconcile, opLedgerReconcileApply,
 		opConfigGet, opConfigCheck, opConfigApply, opConfigSet, opConfigHistory, opConfigShow, opConfigDiff,
 		opConfigRollback, opConfigConfirm, opConfigKeys, opReload,
