@@ -65,7 +65,7 @@ var onlyIn = map[string]struct {
 }{
 	"github.com/prometheus/client_golang": {[]string{"hearth/appliance"}, "parts offer Stats and know no metrics library"},
 	"github.com/caddyserver/certmagic":    {[]string{"hearth/appliance/certs"}, "certificates are one part's concern"},
-	"github.com/go-webauthn/webauthn":    {[]string{"hearth/appliance/accounts"}, "who may use the control plane is one part's concern"},
+	"github.com/go-webauthn/webauthn":     {[]string{"hearth/appliance/accounts"}, "who may use the control plane is one part's concern"},
 	"golang.org/x/oauth2":                 {[]string{"hearth/appliance/accounts"}, "people sign in there only"},
 	"github.com/BurntSushi/toml":          {[]string{"hearth/appliance/config", "hearth/appliance/config/edit", "hearth/appliance/invoice"}, "one reader of the one file, its editor, and one of the maps of invoices"},
 	"github.com/pelletier/go-toml":        {[]string{"hearth/appliance/config/edit"}, "its parser has no stable API: one package sees it"},

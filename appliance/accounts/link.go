@@ -219,8 +219,9 @@ func (a *Accounts) enrol(ctx context.Context, secret, name string, s *session, g
 	}
 	var v Account
 	var err error
+	now := a.o.Now()
 	if e.First {
-		ac := &account{Name: name, Role: admin.Owner}
+		ac := &account{Name: name, Role: admin.Owner, SignedIn: now}
 		if err := give(ac); err != nil {
 			return nil, err
 		}
@@ -228,6 +229,7 @@ func (a *Accounts) enrol(ctx context.Context, secret, name string, s *session, g
 	} else {
 		v, err = a.changeLocked(ctx, name, func(ac *account) error {
 			ac.Epoch++
+			ac.SignedIn = now
 			return give(ac)
 		})
 	}
