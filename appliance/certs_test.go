@@ -47,7 +47,7 @@ func TestReloadOfTLS(t *testing.T) {
 	standing := &http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: pool}}}
 	defer standing.CloseIdleConnections()
 	ask := func() (port string) {
-		r, err := standing.Get("https://" + b.addr() + "/healthz")
+		r, err := standing.Get("https://" + b.addr() + "/readyz")
 		if err != nil {
 			t.Fatal(err)
 		}

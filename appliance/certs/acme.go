@@ -30,6 +30,8 @@ type acmeState struct {
 	names  []string
 	now    func() time.Time
 
+	renewing sync.Mutex // one renewal by hand at a time
+
 	mu   sync.Mutex         // guards below
 	stop context.CancelFunc // ends what ManageAsync has going; nil: nothing yet
 }

@@ -70,7 +70,7 @@ type Manager struct {
 	acme       atomic.Pointer[acmeState]  // nil but in mode acme, and before Begin
 	files      *watched[*tls.Certificate] // nil but in mode files
 	issuer     *watched[*supplied]        // nil without a site's intermediate
-	changing   sync.Mutex                 // one renewal or rotation at a time
+	changing   sync.Mutex                 // one change of what needs no network at a time
 	told       atomic.Pointer[string]     // what Roots was told last
 	background context.Context            // ends with Close
 	cancel     context.CancelFunc

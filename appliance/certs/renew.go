@@ -105,19 +105,9 @@ func attempt(ctx context.Context, c *certmagic.Config, name string) error {
 // Renew replaces certificates now, whether or not it is time: the one that
 // covers name, or with an empty name all that are in use. Files are read again.
 func (m *Manager) Renew(ctx context.Context, name string) error {
-	m.changing.Lock()
-	defer m.changing.Unlock()
 	name = strings.ToLower(name)
-	found := false
-	var errs []error
-	if name == "" || slices.Contains(m.localNames, name) {
-		found = true
-		errs = append(errs, m.renewOnce(ctx, m.local, localSubject))
-	}
-	if m.files != nil && (name == "" || covers(m.files.get().Leaf, name)) {
-		found = true
-		errs = append(errs, m.checkFiles(ctx, true))
-	}
+	found, err := m.renewOwn(ctx, name)
+	errs := []error{err}
 	if a := m.acme.Load(); a != nil && (name == "" || slices.Contains(a.names, name)) {
 		found = true
 		errs = append(errs, m.renewACME(ctx, a, name))
@@ -128,8 +118,26 @@ func (m *Manager) Renew(ctx context.Context, name string) error {
 	return errors.Join(errs...)
 }
 
+// renewOwn renews what takes no network.
+func (m *Manager) renewOwn(ctx context.Context, name string) (found bool, err error) {
+	m.changing.Lock()
+	defer m.changing.Unlock()
+	var errs []error
+	if name == "" || slices.Contains(m.localNames, name) {
+		found = true
+		errs = append(errs, m.renewOnce(ctx, m.local, localSubject))
+	}
+	if m.files != nil && (name == "" || covers(m.files.get().Leaf, name)) {
+		found = true
+		errs = append(errs, m.checkFiles(ctx, true))
+	}
+	return found, errors.Join(errs...)
+}
+
 // renewACME orders name anew, or with an empty one all names.
 func (m *Manager) renewACME(ctx context.Context, a *acmeState, name string) error {
+	a.renewing.Lock()
+	defer a.renewing.Unlock()
 	a.pause()
 	var errs []error
 	for _, n := range a.names {
