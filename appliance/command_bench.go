@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"syscall"
 
+	"hearth/appliance/progress"
 	"hearth/engine/bench"
 )
 
@@ -38,6 +39,8 @@ several times after one round that is not timed.`,
 			fs.StringVar(&o.Kernels, "kernels", "", "force an instruction `SET`, for instance portable; empty: the best")
 			fs.StringVar(&o.Activations, "activations", "", "`PRECISION` of activations: q8 or f32; empty: as the server does")
 			asJSON := fs.Bool("json", false, "print one JSON document")
+			var long longFlags
+			long.declare(fs)
 			return func(ctx context.Context, env *Env, args []string) error {
 				if len(args) != 1 {
 					return usagef("bench model: wanted one FILE, got %d", len(args))
@@ -50,12 +53,20 @@ several times after one round that is not timed.`,
 				if o.Prefill < 1 || o.Decode < 1 || o.Repeat < 1 {
 					return usagef("bench model: --prefill, --decode and --repeat must be at least 1")
 				}
-				if !*asJSON {
-					o.Progress = func(what string) { fmt.Fprintln(env.Stderr, what) }
+				show, err := long.shower(env, *asJSON)
+				if err != nil {
+					return err
+				}
+				defer show.Done()
+				var begun int64 // measurements; each round has a prefill and the batches
+				o.Progress = func(what string) {
+					show.Set("bench", progress.Items, begun, int64(o.Repeat+1)*int64(1+len(o.Batch)))
+					begun++
 				}
 				ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 				defer stop()
 				r, err := bench.Run(ctx, o)
+				show.Done()
 				if err != nil {
 					return err
 				}

@@ -16,9 +16,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"hearth/appliance/loadgen"
+	"hearth/appliance/progress"
 )
 
 func benchServeCommand() *command {
@@ -46,6 +48,8 @@ taken from the file --key-file or the variable HEARTH_API_KEY.`,
 			keyFile := fs.String("key-file", "", "`FILE` that holds the API key")
 			extra := fs.String("extra", "", "more fields of each request, as a `JSON` object")
 			asJSON := fs.Bool("json", false, "print one JSON document")
+			var long longFlags
+			long.declare(fs)
 			return func(ctx context.Context, env *Env, _ []string) error {
 				var err error
 				if o.Client, err = benchClient(*ca); err != nil {
@@ -70,7 +74,11 @@ taken from the file --key-file or the variable HEARTH_API_KEY.`,
 				}
 				ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 				defer stop()
-				return benchLoads(ctx, env, o, loads, *words, *shared, *asJSON)
+				show, err := long.shower(env, *asJSON)
+				if err != nil {
+					return err
+				}
+				return benchLoads(ctx, env, o, loads, *words, *shared, *asJSON, show)
 			}
 		},
 	}
@@ -83,10 +91,20 @@ type loadReport struct {
 	loadgen.Report
 }
 
-func benchLoads(ctx context.Context, env *Env, o loadgen.Options, loads []int, words, shared int, asJSON bool) error {
+func benchLoads(ctx context.Context, env *Env, o loadgen.Options, loads []int, words, shared int, asJSON bool, show *progress.Shower) error {
+	defer show.Done()
+	if n := len(o.Trace); n > 0 {
+		o.Requests = n
+	}
 	var all []loadReport
 	for n, streams := range loads {
 		o.Streams = streams
+		label := fmt.Sprintf("%d streams", streams)
+		if streams == 0 {
+			label = "open loop"
+		}
+		var ended atomic.Int64
+		o.Ended = func() { show.Set(label, progress.Items, ended.Add(1), int64(o.Requests)) }
 		o.Prompt = func(i int) string { return prose(shared, 0) + prose(words, 1+n*o.Requests+i) }
 		samples, took, err := loadgen.Run(ctx, o)
 		if err != nil {
@@ -94,6 +112,7 @@ func benchLoads(ctx context.Context, env *Env, o loadgen.Options, loads []int, w
 		}
 		all = append(all, loadReport{streams, o.Rate, loadgen.Summarize(samples, took)})
 	}
+	show.Done()
 	if asJSON {
 		return printJSON(env.Stdout, all)
 	}

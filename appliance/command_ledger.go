@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"hearth/appliance/progress"
 	"hearth/store"
 )
 
@@ -229,6 +230,8 @@ func ledgerExportCommand() *command {
 			var f store.Filter
 			ready := declareFilter(fs, &f)
 			format := fs.String("format", "jsonl", "`FORMAT`: jsonl or csv")
+			var long longFlags
+			long.declare(fs)
 			return func(ctx context.Context, env *Env, c *connection, _ []string) error {
 				if err := ready(); err != nil {
 					return err
@@ -236,7 +239,14 @@ func ledgerExportCommand() *command {
 				if *format != string(store.JSONL) && *format != string(store.CSV) {
 					return usagef("ledger export: got --format %q, wanted jsonl or csv", *format)
 				}
-				return c.export(ctx, env.Stdout, store.Format(*format), f)
+				show, err := long.shower(env, false)
+				if err != nil {
+					return err
+				}
+				ctx, stop := interruptible(ctx)
+				defer stop()
+				defer show.Done()
+				return c.export(ctx, &shownWriter{w: env.Stdout, show: show, label: "export"}, store.Format(*format), f)
 			}
 		}),
 	}
@@ -249,8 +259,19 @@ func ledgerCheckCommand() *command {
 sum to the balances, that no budget was ever exceeded, and that each charge is
 its tokens at its price. Exits 1 if anything is wrong.`,
 		setup: adminCommand(func(fs *flag.FlagSet, af *adminFlags) func(context.Context, *Env, *connection, []string) error {
+			var long longFlags
+			long.declare(fs)
 			return func(ctx context.Context, env *Env, c *connection, _ []string) error {
+				show, err := long.shower(env, af.json)
+				if err != nil {
+					return err
+				}
+				ctx, stop := interruptible(ctx)
+				defer stop()
+				// A running server walks by itself and tells nothing on the way.
+				ctx = store.Reporting(ctx, func(done, total uint64) { show.Set("check", progress.Items, int64(done), int64(total)) })
 				r, err := opLedgerCheck.call(ctx, c, none{})
+				show.Done()
 				if err != nil {
 					return err
 				}

@@ -3,6 +3,7 @@ package appliance
 import (
 	"context"
 	"flag"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -64,4 +65,25 @@ func follow(ctx context.Context, c *connection, j job, show *progress.Shower) (j
 		}
 		j = next
 	}
+}
+
+// shownWriter counts what goes through it. On a terminal that shows the bytes
+// themselves nothing is drawn between them.
+type shownWriter struct {
+	w     io.Writer
+	show  *progress.Shower
+	label string
+	done  int64
+}
+
+func (s *shownWriter) Write(b []byte) (int, error) {
+	n, err := s.w.Write(b)
+	s.done += int64(n)
+	if f, ok := s.w.(*os.File); ok {
+		if st, serr := f.Stat(); serr == nil && st.Mode()&os.ModeCharDevice != 0 {
+			return n, err
+		}
+	}
+	s.show.Set(s.label, progress.Bytes, s.done, 0)
+	return n, err
 }

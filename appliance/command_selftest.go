@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 
+	"hearth/appliance/progress"
 	"hearth/engine/selftest"
 )
 
@@ -27,6 +28,8 @@ not there is named as skipped. Exits 1 if anything fails.`,
 			fs.IntVar(&o.Threads, "threads", 0, "compute with `N` threads; 0: one a core")
 			groups := fs.String("groups", "", "only these `NAMES`, with commas")
 			asJSON := fs.Bool("json", false, "print one JSON document")
+			var long longFlags
+			long.declare(fs)
 			return func(ctx context.Context, env *Env, _ []string) error {
 				if o.Vectors == "" || o.Models == "" {
 					return usagef("selftest: --vectors and --models are required")
@@ -39,12 +42,15 @@ not there is named as skipped. Exits 1 if anything fails.`,
 						return usagef("selftest: unknown group %q, wanted some of %s", g, strings.Join(selftest.Names(), ", "))
 					}
 				}
-				if !*asJSON {
-					o.Progress = func(group, file string) { fmt.Fprintf(env.Stderr, "%s/%s\n", group, file) }
+				show, err := long.shower(env, *asJSON)
+				if err != nil {
+					return err
 				}
+				o.Progress = func(_, _ string, done, total int) { show.Set("selftest", progress.Items, int64(done), int64(total)) }
 				ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 				defer stop()
 				r, err := selftest.Run(ctx, o)
+				show.Done()
 				if err != nil {
 					return err
 				}

@@ -83,13 +83,24 @@ type checker struct {
 	until    uint64              // walk no further; 0: to the end
 	onEnd    func(id string, first, end uint64)
 
+	report      func(done, total uint64) // nil: nobody asked
 	tx          *bolt.Tx
 	base        uint64
 	corrections map[string]uint64 // request id -> its last correction
 }
 
+// reportKey is where a context says whom to tell of a check's progress.
+type reportKey struct{}
+
+// Reporting has a Check under the context that it returns tell f how many of the
+// records it has seen.
+func Reporting(ctx context.Context, f func(done, total uint64)) context.Context {
+	return context.WithValue(ctx, reportKey{}, f)
+}
+
 func newChecker(ctx context.Context) *checker {
-	return &checker{ctx: ctx, rep: Report{Faults: []Fault{}}, open: map[string]*Record{}, balances: map[string]*balance{},
+	report, _ := ctx.Value(reportKey{}).(func(done, total uint64))
+	return &checker{ctx: ctx, report: report, rep: Report{Faults: []Fault{}}, open: map[string]*Record{}, balances: map[string]*balance{},
 		corrections: map[string]uint64{}}
 }
 
@@ -158,9 +169,18 @@ func (c *checker) chain(tx *bolt.Tx) error {
 	c.tx, c.base = tx, seq
 	c.rep.First = seq + 1
 	cur := tx.Bucket(bucketLedger).Cursor()
+	total := uint64(0)
+	if last, _ := cur.Last(); len(last) == 8 {
+		total = binary.BigEndian.Uint64(last) - seq
+	}
 	for k, v := cur.First(); k != nil; k, v = cur.Next() {
-		if c.rep.Records%4096 == 0 && c.ctx.Err() != nil {
-			return c.ctx.Err()
+		if c.rep.Records%4096 == 0 {
+			if c.ctx.Err() != nil {
+				return c.ctx.Err()
+			}
+			if c.report != nil {
+				c.report(uint64(c.rep.Records), total)
+			}
 		}
 		if c.until != 0 && binary.BigEndian.Uint64(pad8(k)) > c.until {
 			break

@@ -37,7 +37,8 @@ type Options struct {
 	Seed      uint64
 	Extra     map[string]any // more fields of the body
 
-	Now func() time.Time // nil: time.Now
+	Now   func() time.Time // nil: time.Now
+	Ended func()           // called after each request, maybe by several goroutines; nil: not
 }
 
 // Arrival is one line of a trace.
@@ -157,6 +158,9 @@ func (o *Options) ask(ctx context.Context, prompt string, maxTokens int) (s Samp
 	began := o.Now()
 	defer func() {
 		s.E2E = o.Now().Sub(began)
+		if o.Ended != nil {
+			o.Ended()
+		}
 		if s.Outcome == Failed && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			s.Outcome = TimedOut
 		}

@@ -28,8 +28,9 @@ type Options struct {
 	Models  string   // folder with the models
 	Groups  []string // which of those folders; empty: all that are there
 	Threads int      // of the CPU device; 0: its own choice
-	// Progress is told of each file before it is run; nil: nobody.
-	Progress func(group, file string)
+	// Progress is told of each file before it is run, with how many files come
+	// before it and how many there are; nil: nobody.
+	Progress func(group, file string, done, total int)
 }
 
 // Group is the result of one folder of vectors.
@@ -111,6 +112,12 @@ func (t *run) check(name, fault string) {
 // failed stands in the report.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	report := &Report{}
+	done, total := 0, 0
+	for _, g := range groups {
+		if files, err := filepath.Glob(filepath.Join(o.Vectors, g.name, "*.json")); err == nil && (len(o.Groups) == 0 || slices.Contains(o.Groups, g.name)) {
+			total += len(files)
+		}
+	}
 	for _, g := range groups {
 		if len(o.Groups) > 0 && !slices.Contains(o.Groups, g.name) {
 			continue
@@ -129,8 +136,9 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 			}
 			t.file = strings.TrimSuffix(filepath.Base(path), ".json")
 			if o.Progress != nil {
-				o.Progress(g.name, t.file)
+				o.Progress(g.name, t.file, done, total)
 			}
+			done++
 			switch err := g.run(ctx, t, path); {
 			case errors.Is(err, errSkip):
 				t.group.Skipped = append(t.group.Skipped, t.file+": "+strings.TrimPrefix(err.Error(), errSkip.Error()+": "))
