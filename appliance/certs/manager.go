@@ -123,15 +123,6 @@ func Open(ctx context.Context, o Options) (*Manager, error) {
 	return m, nil
 }
 
-// use has s sign in place of our own intermediate; nil: ours signs. It gives
-// what signed before.
-func (a *Authority) use(s *supplied) (before *supplied) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	before, a.supplied = a.supplied, s
-	return before
-}
-
 // openIssuer takes a site's own intermediate, if there is one.
 func (m *Manager) openIssuer() (before *supplied, err error) {
 	t := m.opt.TLS
@@ -194,13 +185,6 @@ func (m *Manager) refit(ctx context.Context) error {
 	}
 	m.log.Info("the certificate is issued anew", "reason", why)
 	return m.renewOnce(ctx, m.local, localSubject)
-}
-
-// Clock says what is wrong with the clock, if it can be seen to be.
-func (a *Authority) Clock() string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.clockFault()
 }
 
 // manage completes cfg and gives it a cache that looks for what is to be renewed
