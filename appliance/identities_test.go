@@ -338,6 +338,31 @@ func TestIdentityBudget(t *testing.T) {
 	if err != nil || balance.SpentNano < 5_000_000 {
 		t.Errorf("got %+v, %v", balance, err)
 	}
+	// As after a restart: nothing is known but what the store has.
+	specs := b.specs(b.config())
+	fresh, err := policy.New(policyConfig(b.config(), specs), policy.Options{Store: b.store, Local: specNames(specs)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for sub, want := range map[string]infer.Code{"alice": infer.CodeQuota, "carol": ""} {
+		id := &policy.Identity{KeyID: policy.CallerID(policy.KindToken, "staff", "acme", sub), Tenant: "acme", Kind: policy.KindToken}
+		adm, err := fresh.Admit(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		route, err := fresh.Route(id, "m")
+		if err != nil {
+			t.Fatal(err)
+		}
+		held, err := fresh.Reserve(context.Background(), adm, policy.ReserveRequest{RequestID: "again-" + sub, Model: "m", Route: route, PromptTokens: 10, MaxOutputTokens: 1000})
+		if want == "" && err == nil {
+			_, err = held.Release(policy.Outcome{Outcome: store.OutcomeCancelled})
+		}
+		if want == "" && err != nil || want != "" && infer.AsError(err).Code != want {
+			t.Errorf("%s after a restart: got %v", sub, err)
+		}
+		adm.Release()
+	}
 }
 
 // dialects are requests for a stream, and what ends one in an error.
