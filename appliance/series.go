@@ -82,6 +82,13 @@ func (a *Appliance) openSeries(context.Context) error {
 	return nil
 }
 
+// before is the sample that the next one is compared with.
+func (s *series) before() sample {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.last
+}
+
 // value is one sample of a series.
 type value struct {
 	seriesInfo
@@ -104,7 +111,7 @@ func (a *Appliance) sample(ctx context.Context) {
 	for _, d := range a.devicesOf(states) {
 		values = append(values, deviceValues(&d)...)
 	}
-	last := a.series.last // only this goroutine writes it
+	last := a.series.before()
 	for i := range states {
 		next.models[states[i].info.Name] = states[i].health.Stats
 	}
