@@ -368,12 +368,12 @@ func (a *Accounts) Update(ctx context.Context, id string, c Change) (Account, er
 		before := *ac
 		if c.Role != nil {
 			ac.Role = *c.Role
-			if ac.Role != admin.TenantAdmin && c.Tenant == nil {
-				ac.Tenant = ""
-			}
 		}
 		if c.Tenant != nil {
 			ac.Tenant = *c.Tenant
+		}
+		if ac.Role != admin.TenantAdmin && ac.Tenant == before.Tenant {
+			ac.Tenant = "" // the tenant goes with the role, also where a form repeats it
 		}
 		if c.Disabled != nil {
 			ac.Disabled = *c.Disabled

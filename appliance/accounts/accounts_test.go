@@ -138,6 +138,22 @@ func TestSessionsEndWithTheirRights(t *testing.T) {
 	}
 }
 
+// The tenant goes with the role that has one, also where a form repeats it.
+func TestTenantGoesWithItsRole(t *testing.T) {
+	w := newWorld(t)
+	for _, tenant := range []*string{nil, ptr("lab"), ptr("")} {
+		w.make("tina", admin.TenantAdmin, "lab")
+		if a, err := w.Update(w.ctx, "tina", Change{Role: ptr(admin.Auditor), Tenant: tenant}); err != nil || a.Tenant != "" {
+			t.Errorf("%+v, %v", a, err)
+		}
+		_, err := w.Update(w.ctx, "tina", Change{Tenant: ptr("lab")})
+		wantCode(t, err, infer.CodeInvalid)
+		if err := w.Delete(w.ctx, "tina"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // Nothing of a change is in force where it could not be written.
 func TestUnwrittenChange(t *testing.T) {
 	w := newWorld(t)
