@@ -118,7 +118,8 @@ func (t *traces) ratio() float64 {
 	return 0
 }
 
-// wants says whether a request's spans are sent: sampled, failed or slow.
+// wants says whether a request's spans are sent: sampled, failed where it was
+// served, or slow.
 func (l *liveTraces) wants(trace string, failed bool, took time.Duration) bool {
 	return sampled(trace) || l.conf.Errors && failed || l.conf.Slow > 0 && took >= l.conf.Slow.Std()
 }
@@ -130,7 +131,8 @@ func (t *traces) callEnds(c *call, row *store.Row) {
 		return
 	}
 	failed := c.err != nil && c.outcome != store.OutcomeCancelled
-	if !live.wants(c.grant.Trace, failed, c.a.now().Sub(c.grant.Started)) {
+	// Refusals may come in floods: they are not sent for being failures.
+	if !live.wants(c.grant.Trace, failed && c.outcome != store.OutcomeRefused, c.a.now().Sub(c.grant.Started)) {
 		return
 	}
 	live.out.Offer(live.spans(c, row, failed))

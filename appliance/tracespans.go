@@ -258,7 +258,7 @@ func newSpanID() (id [8]byte) {
 func (t *traces) refused(trace, parent, state string, began, now time.Time, requestID string, err error) {
 	live := t.live.Load()
 	if live == nil || !sampled(trace) {
-		return // refusals may come in floods: they are not sent for being failures
+		return
 	}
 	b := &spanBuilder{names: live.names, state: state, on: true}
 	hex.Decode(b.trace[:], []byte(trace[3:35]))
