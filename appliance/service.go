@@ -32,6 +32,7 @@ func (a *Appliance) Admit(ctx context.Context, c web.Caller) (_ *web.Grant, err 
 		}
 	}()
 	if err := a.takesWork(); err != nil {
+		a.telemetry.denied(infer.AsError(err).Code)
 		return g, err
 	}
 	id, err := a.identify(ctx, c)
@@ -50,6 +51,7 @@ func (a *Appliance) admitAs(g *web.Grant, c web.Caller, id *policy.Identity) (*w
 	if !a.enter() {
 		e := infer.Errorf(infer.CodeOverloaded, "the server has as many open requests as it may, try again")
 		e.RetryAfter = time.Second
+		a.telemetry.denied(e.Code)
 		return g, e
 	}
 	adm, err := a.policy.Admit(id)
