@@ -101,6 +101,7 @@ func TestBackups(t *testing.T) {
 	if err != nil || st.Pending == nil || st.Backups != 1 || st.LastDrill == nil || st.Schedule.Next.IsZero() {
 		t.Errorf("status: %+v %v", st, err)
 	}
+	b.says(0, "prepared by", "backup", "status")
 	b.says(0, "", "restore", "--cancel")
 	if p, err := backup.Pending(string(b.dir)); p != nil || err != nil {
 		t.Errorf("a plan is left: %v %v", p, err)

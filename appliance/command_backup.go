@@ -28,8 +28,9 @@ scheduled ones do; hearth backup list shows them. Models are named by digest onl
   hearth backup --out /mnt/usb/hearth.tar.zst        to a file
   hearth backup --passphrase file:/root/passphrase   encrypted
   hearth backup list
+  hearth backup status                               schedule, last drill, problems
   hearth backup verify NAME                          unpack, open, compare`,
-		args: "[list | verify NAME | drop NAME]",
+		args: "[create | list | status | verify NAME | drop NAME]",
 		setup: adminCommand(func(fs *flag.FlagSet, af *adminFlags) func(context.Context, *Env, *connection, []string) error {
 			out := fs.String("out", "", "write to this `FILE`, which must not be there")
 			note := fs.String("note", "", "`TEXT` to know it by")
@@ -39,7 +40,7 @@ scheduled ones do; hearth backup list shows them. Models are named by digest onl
 				if err != nil {
 					return err
 				}
-				if len(args) > 0 {
+				if len(args) > 0 && !(len(args) == 1 && args[0] == "create") {
 					return backupSub(ctx, env, c, args, secret, af.json)
 				}
 				in := backupCreate{Note: *note, Passphrase: secret}
@@ -117,11 +118,20 @@ func backupSub(ctx context.Context, env *Env, c *connection, args []string, secr
 			err = errFound
 		}
 		return err
+	case args[0] == "status" && len(args) == 1:
+		s, err := opBackupStatus.call(ctx, c, none{})
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return printJSON(env.Stdout, s)
+		}
+		return showBackups(env.Stdout, &s)
 	case args[0] == "drop" && len(args) == 2:
 		_, err := opBackupDelete.call(ctx, c, backupConfirmed{args[1], args[1]})
 		return err
 	}
-	return usagef("backup: got %q, wanted list, verify NAME or drop NAME", strings.Join(args, " "))
+	return usagef("backup: got %q, wanted create, list, status, verify NAME or drop NAME", strings.Join(args, " "))
 }
 
 func provenText(f *backupFile) string {
@@ -151,6 +161,33 @@ func showBackup(w io.Writer, f *backupFile) error {
 		fmt.Fprintf(w, "not in it: %s\n", o)
 	}
 	return err
+}
+
+func showBackups(w io.Writer, s *backupStatus) error {
+	at := func(t time.Time) string {
+		if t.IsZero() {
+			return "never"
+		}
+		return t.Local().Format(time.DateTime)
+	}
+	fmt.Fprintf(w, "folder    %s, %d backups, %s, %s free\n", s.Schedule.Dir, s.Backups, bytesText(s.Bytes), bytesText(s.FreeBytes))
+	fmt.Fprintf(w, "schedule  every %s at %s, %d are kept, the next %s\n", s.Schedule.Every, s.Schedule.At, s.Schedule.Keep, at(s.Schedule.Next))
+	if s.Newest != nil {
+		fmt.Fprintf(w, "newest    %s of %s\n", s.Newest.Name, at(s.Newest.Created))
+	}
+	if d := s.LastDrill; d != nil {
+		fmt.Fprintf(w, "drill     %s, %s: %s\n", at(d.At), d.Backup, drillText(d))
+	}
+	if p := s.Pending; p != nil {
+		fmt.Fprintf(w, "restore   %s, prepared by %s: %s\n", p.Backup, p.By, p.Next)
+	}
+	for _, set := range s.EarlierSets {
+		fmt.Fprintf(w, "earlier   %s\n", set)
+	}
+	for _, p := range s.Problems {
+		fmt.Fprintf(w, "problem   %s\n", p)
+	}
+	return nil
 }
 
 func showDrill(w io.Writer, r *drillResult) error {

@@ -21,7 +21,7 @@ var (
 				return nil, err
 			}
 			out := []bundleFile{}
-			err = b.each(ctx, func(f bundleFile, _ []byte) error { out = append(out, f); return nil })
+			err = b.each(ctx, true, func(f bundleFile, _ []byte) error { out = append(out, f); return nil })
 			return out, err
 		},
 	}

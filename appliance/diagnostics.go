@@ -36,6 +36,7 @@ const (
 // member is one file of a bundle.
 type member struct {
 	name, about string
+	slow        bool // not made for a preview
 	make        func(b *bundle, ctx context.Context, w io.Writer) error
 }
 
@@ -65,7 +66,7 @@ var asked = []struct{ op, about string }{
 	{"log/tail", "the latest records of the log, masked"},
 	{"model/list", "installed models"},
 	{"model/served", "models in service, workers and their state"},
-	{"device/list", "devices"},
+	{"identity/list", "token issuers and authorities of callers"},
 	{"telemetry/overview", "load and latency at a glance"},
 	{"job/list", "work in the background"},
 	{"upstream/list", "upstreams: health, breaker, credentials by reference"},
@@ -84,12 +85,12 @@ func init() { allOperations = operations }
 // members lists what a bundle has.
 func (b *bundle) members() []member {
 	out := []member{
-		{"config.json", "the configuration with every default; references to secrets stay, headers and patterns do not", (*bundle).configuration},
-		{"metrics.txt", "all metrics now", (*bundle).metrics},
-		{"store.json", "sizes and counters of the database", (*bundle).storeStats},
-		{"system.txt", "operating system, memory, limits, disk, files of the data directory, names of environment variables", (*bundle).system},
-		{"goroutines.txt", "what every goroutine is doing", profileOf("goroutine", 1)},
-		{"heap.pprof", "profile of the memory", profileOf("heap", 0)},
+		{name: "config.json", about: "the configuration with every default; references to secrets stay, headers and patterns do not", make: (*bundle).configuration},
+		{name: "metrics.txt", about: "all metrics now", make: (*bundle).metrics},
+		{name: "store.json", about: "sizes and counters of the database", make: (*bundle).storeStats},
+		{name: "system.txt", about: "operating system, memory, limits, disk, files of the data directory, names of environment variables", make: (*bundle).system},
+		{name: "goroutines.txt", about: "what every goroutine is doing", make: profileOf("goroutine", 1)},
+		{name: "heap.pprof", about: "profile of the memory", make: profileOf("heap", 0)},
 	}
 	ops := map[string]*admin.Operation{}
 	for _, op := range allOperations() {
@@ -98,7 +99,7 @@ func (b *bundle) members() []member {
 	}
 	for _, a := range asked {
 		if op := ops[a.op]; op != nil && op.Run != nil {
-			out = append(out, member{strings.ReplaceAll(a.op, "/", "-") + ".json", a.about, answerOf(op)})
+			out = append(out, member{name: strings.ReplaceAll(a.op, "/", "-") + ".json", about: a.about, slow: a.op == "doctor/run", make: answerOf(op)})
 		}
 	}
 	return out
@@ -252,14 +253,22 @@ func (l *limited) Write(p []byte) (int, error) {
 	return l.Buffer.Write(p)
 }
 
-// each makes every member, masked, and gives it to put.
-func (b *bundle) each(ctx context.Context, put func(f bundleFile, data []byte) error) error {
+// each makes every member, masked, and gives it to put. For a preview those that
+// take long are only named.
+func (b *bundle) each(ctx context.Context, preview bool, put func(f bundleFile, data []byte) error) error {
 	for _, m := range b.members() {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		var buf limited
 		f := bundleFile{Name: m.name, About: m.about}
+		if preview && m.slow {
+			f.About += "; made when it is downloaded"
+			if err := put(f, nil); err != nil {
+				return err
+			}
+			continue
+		}
 		if err := m.make(b, ctx, &buf); err != nil {
 			buf.Reset()
 			f.Error = infer.AsError(err).Message
@@ -298,7 +307,7 @@ func (b *bundle) write(ctx context.Context, w io.Writer) error {
 		_, err = f.Write(data)
 		return err
 	}
-	err := b.each(ctx, func(f bundleFile, data []byte) error {
+	err := b.each(ctx, false, func(f bundleFile, data []byte) error {
 		index = append(index, f)
 		return add(f.Name, data)
 	})
