@@ -23,7 +23,7 @@ import (
 // the database open. It is a unix socket that only its owner can reach; that is
 // its whole authentication. Requests are POST /NAME with a JSON body.
 
-const maxAdminBody = 1 << 20
+const maxAdminBody = 16 << 20 // a whole configuration in JSON has up to three times its size
 
 // adminError is an error on the socket.
 type adminError struct {

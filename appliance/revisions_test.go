@@ -206,6 +206,14 @@ func TestConfigHistoryIsBounded(t *testing.T) {
 	if err != nil || len(blobs) != 2*keptRevisions {
 		t.Errorf("%d values, %v", len(blobs), err)
 	}
+	large := testConfig + strings.Repeat("# note\n", 3_500_000/7)
+	if got := runOp(t, ctx, b, opConfigApply, configApply{Text: large}); runOp(t, ctx, b, opConfigShow, revisionNumber{got.Revision}).Text != large {
+		t.Error("a large text is kept as another one")
+	}
+	if _, err := opConfigApply.do(ctx, b.control(), configApply{Text: large + large}); codeOf(err) != infer.CodeInvalid || len(err.Error()) > 1000 {
+		t.Errorf("more than may be: %.1000v", err)
+	}
+	all = runOp(t, ctx, b, opConfigHistory, none{})
 	// Another process finds the same.
 	if again, err := newRevisions(b.store, time.Now).all(ctx); err != nil || !slices.EqualFunc(again, all, func(x, y revision) bool { return x.Digest == y.Digest && x.Number == y.Number }) {
 		t.Errorf("read anew: %d revisions, %v", len(again), err)
