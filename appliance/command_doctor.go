@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"hearth/appliance/config"
 )
@@ -46,7 +47,10 @@ asks each of its APIs for a word, with the key in HEARTH_API_KEY or --key-file.`
 					}
 					defer d.conn.close()
 				}
-				r := d.examine(ctx)
+				r, err := d.ask(ctx)
+				if err != nil {
+					return err
+				}
 				if af.json {
 					err = printJSON(env.Stdout, r)
 				} else {
@@ -59,6 +63,27 @@ asks each of its APIs for a word, with the key in HEARTH_API_KEY or --key-file.`
 			}
 		},
 	}
+}
+
+// maxDoctor bounds how long a running server may look, its ledger included.
+const maxDoctor = 3 * time.Minute
+
+// ask has a running server look, which sees what it may see and listens where it
+// does; without one it looks itself.
+func (d *doctor) ask(ctx context.Context) (diagnosis, error) {
+	if d.conn == nil {
+		return d.examine(ctx), nil
+	}
+	limited, cancel := context.WithTimeout(ctx, maxDoctor)
+	defer cancel()
+	r, err := opDoctor.call(limited, d.conn, doctorQuery{Quick: d.quick})
+	if err != nil && ctx.Err() == nil {
+		d.area = "server"
+		d.fail("server", "see the server's log; if it hangs, end it: its work is settled at its hold", "it runs and does not answer: %v", err)
+		d.conn, d.quick = nil, true // the rest must not wait for it
+		return d.examine(ctx), nil
+	}
+	return r, err
 }
 
 func (r *diagnosis) print(w io.Writer, all bool) error {

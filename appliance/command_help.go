@@ -17,8 +17,8 @@ var groups = []struct {
 	{"models", []string{"model", "job"}},
 	{"who may do what", []string{"key", "tenant", "account", "token", "identity", "cert"}},
 	{"configuration", []string{"config", "upstream", "route"}},
-	{"books", []string{"ledger", "spend", "evidence", "audit", "log"}},
-	{"measure and verify", []string{"bench", "selftest", "conform"}},
+	{"books", []string{"ledger", "spend", "evidence", "audit", "content", "log", "observe"}},
+	{"measure and verify", []string{"bench", "selftest", "conform", "qualify"}},
 }
 
 const otherGroup = "further"

@@ -30,7 +30,8 @@ type diagnosis struct {
 	At       time.Time `json:"at"`
 	Failed   int       `json:"failed"`
 	Warned   int       `json:"warned"`
-	Running  bool      `json:"running"` // a server runs on this data directory
+	Running  bool      `json:"running"`  // a server runs on this data directory
+	BaseURL  string    `json:"base_url"` // where callers reach it from this machine
 	TookMS   int64     `json:"took_ms"`
 	Findings []finding `json:"findings"`
 }
@@ -99,7 +100,11 @@ func (d *doctor) examine(ctx context.Context) diagnosis {
 			}
 		}
 	}
-	r := diagnosis{At: d.env.Now(), Running: d.conn != nil, TookMS: time.Since(began).Milliseconds(), Findings: d.found}
+	base := ""
+	if d.conf != nil {
+		base = d.baseURL()
+	}
+	r := diagnosis{BaseURL: base, At: d.env.Now(), Running: d.conn != nil, TookMS: time.Since(began).Milliseconds(), Findings: d.found}
 	for _, f := range d.found {
 		switch f.State {
 		case stateFail:

@@ -54,11 +54,18 @@ func showClients(ctx context.Context, env *Env, dir dataDir, path string, o clie
 		}
 	}
 	d := &doctor{env: env, dir: dir, path: path, conf: c}
-	addr, _ := d.target()
-	r := clientReport{BaseURL: "https://" + addr, Model: o.model}
-	if plain, _ := c.Plain(addr); plain {
-		r.BaseURL = "http://" + addr
-	} else if fileExists(dir.rootPEM()) {
+	r := clientReport{BaseURL: d.baseURL(), Model: o.model}
+	if conn, err := dialAdmin(ctx, dir); err == nil {
+		conn.Close()
+		if d.conn, err = connect(env, dir, nil); err != nil {
+			return err
+		}
+		defer d.conn.close()
+		if found, err := opDoctor.call(ctx, d.conn, doctorQuery{Quick: true}); err == nil && found.BaseURL != "" {
+			r.BaseURL = found.BaseURL
+		}
+	}
+	if strings.HasPrefix(r.BaseURL, "https:") && fileExists(dir.rootPEM()) {
 		r.CAFile = dir.rootPEM()
 	}
 	client := d.client()

@@ -151,13 +151,9 @@ func (d *doctor) server(ctx context.Context) {
 		return
 	}
 	addr, _ := d.target()
-	scheme := "https"
-	if plain, _ := d.conf.Plain(addr); plain {
-		scheme = "http"
-	}
 	client := d.client()
 	defer client.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+addr+"/readyz", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, d.baseURL()+"/readyz", nil)
 	if err != nil {
 		return
 	}
@@ -173,6 +169,15 @@ func (d *doctor) server(ctx context.Context) {
 		return
 	}
 	d.ok(name, "ready on %s", addr)
+}
+
+// baseURL is where callers on this machine reach the server.
+func (d *doctor) baseURL() string {
+	addr, _ := d.target()
+	if plain, _ := d.conf.Plain(addr); plain {
+		return "http://" + addr
+	}
+	return "https://" + addr
 }
 
 // client trusts the root of this data directory beside the system's.

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -153,7 +154,7 @@ func wantCode(t *testing.T, err error, code infer.Code) {
 
 // generate asks a model for a word; each may hold the stream.
 func (b *modelsBed) generate(model string, each func()) error {
-	g, err := b.Admit(context.Background(), web.Caller{RequestID: "r" + model + time.Now().String(), Credential: b.key, RemoteAddr: "127.0.0.1:1", Route: "POST /x"})
+	g, err := b.Admit(context.Background(), web.Caller{RequestID: fmt.Sprintf("r%d", time.Now().UnixNano()), Credential: b.key, RemoteAddr: "127.0.0.1:1", Route: "POST /x"})
 	if err != nil {
 		return err
 	}
