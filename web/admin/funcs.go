@@ -253,8 +253,10 @@ func ageText(now, v any) string {
 	}
 	d := from.Sub(at)
 	switch {
-	case d < 0:
+	case d < -time.Minute:
 		return untilText(now, v)
+	case d < 2*time.Second:
+		return "just now"
 	case d < time.Minute:
 		return fmt.Sprintf("%d s ago", int(d.Seconds()))
 	case d < time.Hour:
