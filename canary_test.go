@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,7 +29,8 @@ type canaryWorld struct {
 	fake    *fakeprovider.Server
 	mode    atomic.Pointer[string] // how the provider fails
 	key     string                 // the caller's
-	session string
+	admin   string                 // address of the control plane
+	session string                 // of its owner, as a cookie
 	client  *http.Client
 	outs    map[string][]byte // all that can be read from outside, by name
 }
@@ -46,6 +48,8 @@ var canaries = map[string]string{
 	"a proxy's credential":          "cAnArY-proxy-6a0d31",
 	"an exchanged access token":     "fake-access-token",
 	"a wrong secret at the sign-in": "cAnArY-signin-f00dfe",
+	"a password":                    "cAnArY-password-3e91b4",
+	"a wrong token of the console":  "cAnArY-token-88d20c",
 }
 
 const canaryConfig = `price_version = "c"
@@ -96,7 +100,7 @@ func newCanaryWorld(t *testing.T) *canaryWorld {
 	t.Cleanup(func() { w.s.cmd.Process.Kill(); w.s.cmd.Wait() })
 	var first struct {
 		Key   string `json:"api_key"`
-		Token string `json:"setup_token"`
+		Admin string `json:"admin_url"`
 	}
 	b, err := os.ReadFile(filepath.Join(w.s.dir, "first-run.json"))
 	if err == nil {
@@ -105,13 +109,14 @@ func newCanaryWorld(t *testing.T) *canaryWorld {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.key = first.Key
+	w.key, w.admin = first.Key, first.Admin
 	pool := x509.NewCertPool()
 	if b, err = os.ReadFile(filepath.Join(w.s.dir, "ca.pem")); err != nil {
 		t.Fatal(err)
 	}
 	pool.AppendCertsFromPEM(b)
-	w.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
+	w.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	t.Cleanup(w.client.CloseIdleConnections)
 	return w
 }
@@ -140,9 +145,13 @@ func (w *canaryWorld) script(r *fakeprovider.Request) *fakeprovider.Script {
 	return nil
 }
 
-// ask sends one request and keeps what came back.
+// ask sends one request, to the data plane where path is no whole address, and
+// keeps what came back.
 func (w *canaryWorld) ask(what, method, path, body string, head map[string]string) {
-	r, err := http.NewRequest(method, w.s.base+path, strings.NewReader(body))
+	if strings.HasPrefix(path, "/") {
+		path = w.s.base + path
+	}
+	r, err := http.NewRequest(method, path, strings.NewReader(body))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -191,16 +200,54 @@ func (w *canaryWorld) traffic() {
 			w.ask("refusals", "POST", path, `{}`, map[string]string{name: before + canaries["a wrong key of a caller"]})
 		}
 	}
-	w.ask("refusals", "POST", "/ui/signin", `{"secret":"`+canaries["a wrong secret at the sign-in"]+`"}`, map[string]string{"Origin": w.s.base, "Sec-Fetch-Site": "same-origin"})
-	w.ask("sign-in", "POST", "/ui/signin", `{"secret":"`+w.key+`"}`, map[string]string{"Origin": w.s.base, "Sec-Fetch-Site": "same-origin"})
-	for _, path := range []string{"/ui/status", "/", "/metrics", "/version", "/v1/models"} {
+	w.console()
+	for _, path := range []string{"/", "/metrics", "/version", "/v1/models"} {
 		w.ask(path, "GET", path, "", map[string]string{"Cookie": w.session, "Sec-Fetch-Site": "same-origin"})
+	}
+}
+
+// console makes an owner, signs in, wrongly and rightly, and reads every page and
+// every operation of the control plane.
+func (w *canaryWorld) console() {
+	cmd := exec.Command(w.exe, "account", "create", "ada", "--role", "owner", "--data", w.s.dir)
+	cmd.Stdin = strings.NewReader(canaries["a password"] + "\n")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		w.t.Fatalf("%v\n%s", err, out)
+	}
+	w.outs["account create"] = out
+	ours := map[string]string{"Origin": w.admin, "Sec-Fetch-Site": "same-origin", "Content-Type": "application/x-www-form-urlencoded", "Accept": "text/html"}
+	sign := func(what, password string) {
+		w.ask(what, "POST", w.admin+"/signin", url.Values{"name": {"ada"}, "password": {password}}.Encode(), ours)
+	}
+	sign("refusals", canaries["a wrong secret at the sign-in"])
+	w.ask("refusals", "POST", w.admin+"/setup", url.Values{"token": {canaries["a wrong secret at the sign-in"]}}.Encode(), ours)
+	w.ask("refusals", "GET", w.admin+"/api/keys", "", map[string]string{"Authorization": "Bearer " + canaries["a wrong token of the console"]})
+	w.session = ""
+	sign("sign-in", canaries["a password"])
+	if w.session == "" {
+		w.t.Fatalf("cannot sign in: %s", w.outs["sign-in"])
+	}
+	access, err := os.ReadFile("appliance/testdata/access.txt")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for line := range strings.Lines(string(access)) {
+		f := strings.Fields(line)
+		if len(f) < 3 || f[0] != "GET" || f[1] == "/live" || strings.Contains(f[1], "backups/{") {
+			continue
+		}
+		path := strings.NewReplacer("{$}", "", "{revision}", "1", "{name}", "default", "{", "", "...}", "", "}", "").Replace(f[1])
+		w.ask("console", "GET", w.admin+path, "", map[string]string{"Cookie": w.session, "Sec-Fetch-Site": "same-origin", "Accept": "text/html"})
+	}
+	if n := len(w.outs["console"]); n < 100_000 {
+		w.t.Fatalf("only %d bytes of the console were seen", n)
 	}
 }
 
 // collect reads what the commands print and what lies on the disk.
 func (w *canaryWorld) collect() {
-	for _, args := range [][]string{{"ledger", "export"}, {"ledger", "export", "--format", "csv"}, {"ledger", "list", "--json"}, {"ledger", "audit", "--json"}, {"key", "list", "--json"}, {"config", "show"}, {"doctor", "--json"}} {
+	for _, args := range [][]string{{"ledger", "export"}, {"ledger", "export", "--format", "csv"}, {"ledger", "list", "--json"}, {"ledger", "audit", "--json"}, {"key", "list", "--json"}, {"config", "show"}, {"doctor", "--json"}, {"status", "--json"}, {"account", "list", "--json"}} {
 		cmd := exec.Command(w.exe, append(args, "--data", w.s.dir)...)
 		if args[0] == "config" || args[0] == "doctor" {
 			cmd.Args = append(cmd.Args, "--config", filepath.Join(filepath.Dir(w.s.dir), "c.toml"))
