@@ -30,6 +30,7 @@ var arrows = map[string][]string{
 	"hearth/appliance/otlp":     {"hearth/appliance/reach"},
 	"hearth/appliance/backup":   {"hearth/store"},
 	"hearth/appliance/about":    {},
+	"hearth/appliance/progress": {},
 	"hearth/appliance/loadgen":  {"hearth/web/sse"},
 	"hearth/appliance/invoice":  {"hearth/store"},
 	"hearth/appliance/upstream": {"hearth/appliance/reach", "hearth/policy", "hearth/store", "hearth/web/*"},
