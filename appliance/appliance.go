@@ -282,13 +282,6 @@ func (a *Appliance) swap(ctx context.Context, old, c *config.Config) error {
 		return err
 	}
 	a.telemetry.tenants.allow(c.Telemetry.Tenants)
-	if err := a.traces.apply(a, c); err != nil {
-		return err
-	}
-	if err := a.retained.apply(c); err != nil {
-		return err
-	}
-	a.telemetry.tenants.allow(c.Telemetry.Tenants)
 	a.logs.take(c)
 	newTLS.take()
 	a.conf.Store(c)

@@ -400,7 +400,7 @@ func TestSessions(t *testing.T) {
 	if _, err := b.accounts.Session(ctx, s.Secret, ""); err == nil {
 		t.Error("a session outlived its end")
 	}
-	if err := b.SignOut(ctx, "unknown"); err != nil {
+	if err := b.accounts.SignOut(ctx, "unknown"); err != nil {
 		t.Error(err)
 	}
 }

@@ -29,6 +29,15 @@ var ownerPages = []*Page{
 	{Path: "/ledger/{id}", Title: "Request", File: "request", Access: ReadTenant, Reads: []Query{
 		{As: "found", Op: "ledger/show", Args: map[string]string{"id": "$path.id"}},
 	}},
+	{Path: "/content", Title: "Content", Group: "Records", File: "content", Access: ReadTenant, Reads: []Query{
+		{As: "kept", Op: "content/list", Args: wholeQuery},
+	}},
+	{Path: "/content/{id}", Title: "Content", File: "content-one", Access: ReadTenant, Reads: []Query{
+		{As: "kept", Op: "content/show", Args: map[string]string{"id": "$path.id"}},
+	}},
+	{Path: "/observe", Title: "Monitoring", Group: "Box", File: "observe", Access: Read, Reads: []Query{
+		{As: "files", Op: "observe/files"},
+	}},
 	{Path: "/audit", Title: "Audit", Group: "Records", File: "audit", Access: Read, Reads: []Query{
 		{As: "page", Op: "ledger/audit", Args: wholeQuery},
 	}},

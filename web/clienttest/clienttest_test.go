@@ -65,19 +65,6 @@ func TestNodeSDK(t *testing.T) {
 	runNode(t, "openai_sdk.mjs", target(t))
 }
 
-// TestPage needs playwright-core and axe-core among the modules, and a Chromium
-// named by HEARTH_BROWSER. HEARTH_SHOTS names a folder for pictures.
-func TestPage(t *testing.T) {
-	if os.Getenv("HEARTH_BROWSER") == "" {
-		t.Skip("HEARTH_BROWSER is not set: the pages are not tested in a browser")
-	}
-	token := os.Getenv("HEARTH_SETUP_TOKEN")
-	if os.Getenv("HEARTH_BASE_URL") == "" {
-		token = webtest.Token
-	}
-	runNode(t, "page.mjs", append(target(t), "BROWSER="+os.Getenv("HEARTH_BROWSER"), "SHOTS="+os.Getenv("HEARTH_SHOTS"), "SETUP_TOKEN="+token))
-}
-
 // runNode runs a script beside the modules, since Node looks for them there.
 func runNode(t *testing.T, name string, env []string) {
 	t.Helper()
