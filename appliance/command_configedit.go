@@ -150,7 +150,7 @@ by name: tenant[default].budget[month].cap_usd.`,
 func printKey(env *Env, is configText, key string, asJSON bool) error {
 	v, ok := config.Lookup(is.Tree, key)
 	if !ok {
-		return infer.Errorf(infer.CodeNotFound, "there is no %.64q", key)
+		return infer.Errorf(infer.CodeNotFound, "there is no key or table %.64q; hearth config reference lists them all", key)
 	}
 	if asJSON {
 		return printJSON(env.Stdout, v)
@@ -186,7 +186,7 @@ name. All changes of one call are applied together or not at all.`,
 						r.Changes = append(r.Changes, configEdit{Path: key, Delete: true})
 					}
 				} else if len(args)%2 != 0 {
-					return usagef("config set: got %d arguments, wanted keys and values", len(args))
+					return usagef("config set: got %d arguments, wanted KEY VALUE [KEY VALUE…], as in: hearth config set log.level debug", len(args))
 				}
 				for i := 0; !*remove && i < len(args); i += 2 {
 					r.Changes = append(r.Changes, configEdit{Path: args[i], Value: args[i+1], Append: *add})

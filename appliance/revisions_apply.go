@@ -306,7 +306,13 @@ func (a *Appliance) takeOrRestore(ctx context.Context, next *config.Config, text
 	if serr := a.swap(context.WithoutCancel(ctx), next, old); serr != nil {
 		a.log.Error("the old configuration cannot be swapped back whole", "error", serr)
 	}
-	return fmt.Errorf("cannot swap the configuration, the old one stays: %w", err)
+	return swapFault(err)
+}
+
+// swapFault is the error for a configuration without a fault in itself that this
+// machine does not let be: a file that is not there, a port that is taken.
+func swapFault(err error) error {
+	return &infer.Error{Code: infer.CodeInvalid, Message: fmt.Sprintf("cannot swap the configuration, the old one stays: %v", err), Cause: err}
 }
 
 // Reload takes the configuration file anew, by whoever it was changed. A file
@@ -340,7 +346,7 @@ func (a *Appliance) Reload(ctx context.Context) error {
 		if serr := a.swap(context.WithoutCancel(ctx), next, a.config()); serr != nil {
 			a.log.Error("the old configuration cannot be swapped back whole", "error", serr)
 		}
-		return err
+		return swapFault(err)
 	}
 	a.book.take(text)
 	last, err := a.book.revs.last(ctx)

@@ -135,6 +135,9 @@ func (d *Doc) insert(n *node, at, rest Path, v any) error {
 	case n.kind == aTable && rest[0].isKey():
 		return d.intoTable(n, at, rest, v)
 	}
+	if n.kind == tableOf || n.kind == aList {
+		return fmt.Errorf("cannot set %s: %s is a list; name one of it, as in %s[0] or %s[NAME]", whole, at, at, at)
+	}
 	return fmt.Errorf("cannot set %s: %s is no table or list", whole, at)
 }
 
