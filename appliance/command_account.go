@@ -51,10 +51,14 @@ func readPassword(env *Env) (string, error) {
 		return typed[0], nil
 	}
 	line, err := bufio.NewReader(io.LimitReader(env.Stdin, maxPasswordLine)).ReadString('\n')
-	if line = strings.TrimRight(line, "\r\n"); line == "" {
-		return "", fmt.Errorf("cannot read the password from the input: %w", errors.Join(err, errors.New("it is empty")))
+	line = strings.TrimRight(line, "\r\n")
+	switch {
+	case line != "":
+		return line, nil
+	case err != nil && err != io.EOF:
+		return "", fmt.Errorf("cannot read the password from the input: %w", err)
 	}
-	return line, nil
+	return "", errors.New("there is no password: type it on a terminal, or give it as the first line of the input")
 }
 
 func accountCreateCommand() *command {

@@ -277,7 +277,7 @@ func configHistoryCommand() *command {
 func revisionArg(command string, s string) (int, error) {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 1 {
-		return 0, usagef("%s: got %q, wanted the number of a revision", command, s)
+		return 0, usagef("%s: got %q, wanted the number of a revision (hearth config history); a file is compared by hearth config check FILE", command, s)
 	}
 	return n, nil
 }

@@ -212,9 +212,9 @@ func (d *doctor) backups(ctx context.Context) {
 	switch {
 	case len(s.Problems) > 0:
 	case s.Newest == nil:
-		d.warn(name, "make one now with `hearth backup create`, and set [backup] to have them made by themselves", "there is none")
+		d.warn(name, "make one now with `hearth backup`; `hearth backup status` tells when the next comes by itself", "there is none")
 	case age > staleBackup:
-		d.warn(name, "make one with `hearth backup create`, and set [backup]", "the newest is %d days old", int(age.Hours()/24))
+		d.warn(name, "make one with `hearth backup`; `hearth backup status` tells why none came by itself", "the newest is %d days old", int(age.Hours()/24))
 	default:
 		d.ok(name, "the newest is %s old", age.Round(time.Minute))
 	}
