@@ -55,8 +55,8 @@ var ownerPages = []*Page{
 	}},
 	{Path: "/accounts", Title: "Accounts", Group: "Access", File: "accounts", Access: Read, Reads: []Query{
 		{As: "accounts", Op: "account/list"},
-		{As: "sessions", Op: "session/list", Args: map[string]string{"all": "true"}},
-		{As: "tokens", Op: "token/list", Args: map[string]string{"all": "true"}},
+		{As: "sessions", Op: "session/list", Args: map[string]string{"all": "true"}, Optional: true},
+		{As: "tokens", Op: "token/list", Args: map[string]string{"all": "true"}, Optional: true},
 	}},
 	{Path: "/accounts/{id}", Title: "Account", File: "account", Access: Read, Reads: []Query{
 		{As: "account", Op: "account/show", Args: map[string]string{"id": "$path.id"}},
