@@ -125,7 +125,7 @@ func checkText(ctx context.Context, c *control, r configCheck) (checkedText, err
 		return out, err
 	}
 	out.Diff, out.Changed, out.Restart = plan.Diff, plan.Changed, plan.Restart
-	out.Owner = ownersOnly(plan.Changed)
+	out.Owner = plan.owners
 	out.Doubts = c.doubts(conf, text)
 	who := admin.From(ctx)
 	out.OK = !out.Conflict && (who == nil || who.Role == admin.Owner || len(out.Owner) == 0)

@@ -83,6 +83,8 @@ type applied struct {
 	// ConfirmBy is when it goes back unless it is confirmed.
 	ConfirmBy *time.Time `json:"confirm_by,omitempty"`
 	Text      string     `json:"text,omitempty"` // of a dry run
+
+	owners []string // changes that only an owner may make
 }
 
 // ETag names the text that is in force, for If-Match.
@@ -125,15 +127,15 @@ func (c *control) plan(ctx context.Context, cur []byte, ch change) (applied, *co
 		old, err = config.Parse(c.file, c.server.book.inForce())
 	}
 	if err == nil {
-		out.Changed = changedKeys(old, plain)
+		out.Changed, out.owners = changedKeys(old, plain), ownersOnly(old, plain)
 	}
 	if c.server != nil {
 		out.Restart = restartKeys(c.server.book.boot, next)
 		markRestart(out.Changed, out.Restart)
 	}
 	if who := admin.From(ctx); who != nil && who.Role != admin.Owner && ctx.Value(checkOnly{}) == nil {
-		if only := ownersOnly(out.Changed); len(only) > 0 || err != nil {
-			return out, nil, infer.Errorf(infer.CodeForbidden, "your role (%s) may not change %s", who.Role, strings.Join(only, ", "))
+		if len(out.owners) > 0 || err != nil {
+			return out, nil, infer.Errorf(infer.CodeForbidden, "your role (%s) may not change %s", who.Role, strings.Join(out.owners, ", "))
 		}
 	}
 	return out, next, nil

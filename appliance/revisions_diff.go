@@ -120,20 +120,3 @@ func textDiff(nameA, nameB string, a, b []byte, most int) string {
 	}
 	return d
 }
-
-// ownersTables are what only an owner changes: who may use the control plane,
-// whom the data plane believes, and whose words are kept.
-var ownersTables = []string{"admin", "identity", "retention"}
-
-// ownersOnly lists the changes that an operator may not make.
-func ownersOnly(changed []changedKey) []string {
-	var out []string
-	for _, c := range changed {
-		top, _, _ := strings.Cut(c.Path, ".")
-		top, _, _ = strings.Cut(top, "[")
-		if slices.Contains(ownersTables, top) {
-			out = append(out, c.Path)
-		}
-	}
-	return out
-}
