@@ -62,7 +62,7 @@ func asksAgain(err error) bool {
 // act binds and runs.
 func (x *exchange) act(op *Operation, values url.Values) (any, error) {
 	if want := values.Get("_want"); want != "" && strings.TrimSpace(values.Get("_confirm")) != want {
-		return nil, infer.Invalid("_confirm", "cannot go on: type %q to confirm", clip(want, 80))
+		return nil, infer.Invalid("confirmation", "type %q to go on", clip(want, 80))
 	}
 	in := reflect.New(op.In).Interface()
 	if err := bind(in, values); err != nil {

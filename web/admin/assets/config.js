@@ -26,8 +26,9 @@ text?.addEventListener("input", () => {
   clearTimeout(timer);
   timer = setTimeout(() => check().catch(() => verdict.replaceChildren(line("The server cannot be asked.", "bad"))), 400);
 });
-// A tab in the text is a tab; Escape first gives the keyboard back to the page.
+// Tab indents; Escape first gives the keyboard back to the page, which is said.
 let leave = false;
+if (text) document.getElementById("text-hint").hidden = false;
 text?.addEventListener("keydown", (event) => {
   if (event.key === "Escape") leave = true;
   else if (event.key === "Tab" && !leave && !event.shiftKey) {
