@@ -21,7 +21,7 @@ import (
 // ("limits.concurrency", "budgets.0.period"). A name may say how its text is
 // written: ":usd" (dollars into nano-dollars), ":duration" ("24h" into
 // nanoseconds), ":lines" (one element a line), ":words" (separated by commas or
-// spaces). Names that begin with an underscore are the page's own. Empty texts
+// spaces), ":text" (as it is, also an empty one). Names that begin with an underscore are the page's own. Empty texts
 // leave the field as it is, but for a pointer to a list, which is emptied by an
 // empty text.
 func bind(in any, values url.Values) error {
@@ -185,6 +185,9 @@ func valueOf(t reflect.Type, way string, texts []string) (any, error) {
 		return listOf(t, way, texts)
 	}
 	text := texts[len(texts)-1]
+	if way == "text" {
+		return text, nil
+	}
 	if t.Kind() != reflect.Bool && text == "" {
 		return nil, nil
 	}
