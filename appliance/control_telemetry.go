@@ -18,12 +18,13 @@ import (
 type seriesQuery struct {
 	Names []string `json:"names,omitempty"` // empty: all
 	Range string   `json:"range,omitempty"` // "1h" (default) or "24h"
+	Most  int      `json:"most,omitempty"`  // so many points a series at most, each the mean of neighbours; 0: every sample
 }
 
 type seriesAnswer struct {
 	Range  string    `json:"range"`
 	StepMS int64     `json:"step_ms"`
-	End    time.Time `json:"end"` // of the last point
+	End    time.Time `json:"end"` // when the last sample was taken
 	Series []chart   `json:"series"`
 }
 
@@ -185,7 +186,10 @@ func readSeries(_ context.Context, c *control, q seriesQuery) (seriesAnswer, err
 	if len(q.Names) > maxSeries {
 		return seriesAnswer{}, infer.Invalid("names", "got %d names, wanted at most %d", len(q.Names), maxSeries)
 	}
-	out, step, end := c.server.series.read(q.Names, q.Range == "24h")
+	if q.Most < 0 {
+		return seriesAnswer{}, infer.Invalid("most", "got %d points, wanted 0 or more", q.Most)
+	}
+	out, step, end := c.server.series.read(q.Names, q.Range == "24h", q.Most)
 	return seriesAnswer{Range: q.Range, StepMS: step.Milliseconds(), End: end, Series: append([]chart{}, out...)}, nil
 }
 
@@ -196,15 +200,19 @@ func (a *Appliance) overview(ctx context.Context, tenant string) (overview, erro
 	o.Ready, o.Reason = a.Ready()
 	states := a.models.states(ctx)
 	a.modelViews(&o, states)
-	o.Latency = a.telemetry.latency.view(now)
 	var err error
 	if o.Spend, err = a.spendViews(now, tenant); err != nil {
 		return o, err
 	}
 	if tenant != "" {
-		o.Parts, o.Denied, o.Devices = []partState{}, []countView{}, []deviceView{}
+		o.Parts, o.Denied, o.Devices, o.Latency = []partState{}, []countView{}, []deviceView{}, []latencyView{}
+		o.Running, o.Waiting = 0, 0
+		for i, m := range o.Models { // what others do with them is not told
+			o.Models[i] = modelView{Name: m.Name, Device: m.Device, Ready: m.Ready, Reason: m.Reason, Quantization: m.Quantization, Context: m.Context, FileBytes: m.FileBytes}
+		}
 		return o, nil
 	}
+	o.Latency = a.telemetry.latency.view(now)
 	o.Parts = a.parts(states)
 	o.Open = a.open.Load()
 	a.ratesAndTotals(&o)

@@ -279,12 +279,13 @@ func missing(n int) []float32 {
 // chart is the points of a series, oldest first, null where one is missing.
 type chart struct {
 	seriesInfo
-	Points []*float64 `json:"points"`
+	Points []*float32 `json:"points"`
 }
 
-// read gives the series with these names, or all, over the last hour or day.
-// end is when the last point was taken.
-func (s *series) read(names []string, day bool) (out []chart, step time.Duration, end time.Time) {
+// read gives the series with these names, or all, over the last hour or day, as
+// at most so many points, each the mean of neighbours; 0: every sample. step is
+// the time between two points, end when the last sample was taken.
+func (s *series) read(names []string, day bool, most int) (out []chart, step time.Duration, end time.Time) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	step, n, last := fineEvery, finePoints, s.tick
@@ -292,6 +293,10 @@ func (s *series) read(names []string, day bool) (out []chart, step time.Duration
 		step, n, last = coarseEvery, coarsePoint, s.coarse-1 // the running one is not whole
 	}
 	end = time.Unix(0, last*int64(step)).UTC()
+	each := 1
+	if most > 0 {
+		each = max(1, (n+most-1)/most)
+	}
 	if len(names) == 0 {
 		for name := range s.list {
 			names = append(names, name)
@@ -303,23 +308,36 @@ func (s *series) read(names []string, day bool) (out []chart, step time.Duration
 		if p == nil {
 			continue
 		}
-		c := chart{seriesInfo: p.seriesInfo, Points: make([]*float64, n)}
 		ring := p.fine
 		if day {
 			ring = p.coarse
 		}
-		for i := range n {
-			t := last - int64(n) + 1 + int64(i)
-			if t <= 0 {
-				continue
-			}
-			if v := float64(ring[t%int64(n)]); !math.IsNaN(v) && !math.IsInf(v, 0) {
-				c.Points[i] = &v
+		out = append(out, chart{p.seriesInfo, thinned(ring, last, int64(each))})
+	}
+	return out, step * time.Duration(each), end
+}
+
+// thinned is the means of so many samples of a ring each, up to the sample of
+// tick last. Which samples share a mean does not change while time goes on.
+func thinned(ring []float32, last, each int64) []*float32 {
+	n := int64(len(ring))
+	out := make([]*float32, n/each)
+	values := make([]float32, n/each)
+	first := last/each - n/each + 1 // means are counted as samples are
+	for i := range out {
+		sum, have := 0.0, 0
+		from := (first + int64(i)) * each
+		for t := max(1, last-n+1, from); t <= min(last, from+each-1); t++ {
+			if v := float64(ring[t%n]); !math.IsNaN(v) && !math.IsInf(v, 0) {
+				sum, have = sum+v, have+1
 			}
 		}
-		out = append(out, c)
+		if have > 0 {
+			values[i] = float32(sum / float64(have))
+			out[i] = &values[i]
+		}
 	}
-	return out, step, end
+	return out
 }
 
 // mean of a series over the last while; 0 where there is no sample.

@@ -63,7 +63,7 @@ func TestSeries(t *testing.T) {
 		s.add(at.Add(time.Duration(i)*fineEvery), []value{{info, float64(i)}}, sample{})
 	}
 	s.add(at.Add(102*fineEvery), []value{{info, 102}}, sample{}) // two are missing
-	out, step, end := s.read([]string{"x", "nothing"}, false)
+	out, step, end := s.read([]string{"x", "nothing"}, false, 0)
 	if len(out) != 1 || step != fineEvery || !end.Equal(at.Add(102*fineEvery)) || len(out[0].Points) != finePoints {
 		t.Fatalf("%d series, %s, %s", len(out), step, end)
 	}
@@ -72,12 +72,26 @@ func TestSeries(t *testing.T) {
 	if *p[n-1] != 102 || p[n-2] != nil || p[n-3] != nil || *p[n-4] != 99 || p[n-104] != nil || *p[n-103] != 0 {
 		t.Errorf("the points are shifted: %v %v %v", p[n-1], p[n-2], p[n-4])
 	}
-	day, step, _ := s.read(nil, true)
+	few, step, end := s.read([]string{"x"}, false, 180)
+	if len(few[0].Points) != 180 || step != 4*fineEvery || !end.Equal(at.Add(102*fineEvery)) {
+		t.Errorf("%d points of %s up to %s", len(few[0].Points), step, end)
+	}
+	// The samples of a mean are those of the same tick divided by four.
+	sum, have, first := 0., 0., (at.UnixNano()/int64(fineEvery)+102)/4*4-at.UnixNano()/int64(fineEvery)
+	for i := first; i <= 102; i++ {
+		if i != 100 && i != 101 {
+			sum, have = sum+float64(i), have+1
+		}
+	}
+	if got := *few[0].Points[179]; math.Abs(float64(got)-sum/have) > 1e-4 {
+		t.Errorf("the last mean is %v, wanted %v", got, sum/have)
+	}
+	day, step, _ := s.read(nil, true, 0)
 	if len(day) != 1 || step != coarseEvery {
 		t.Fatalf("%d series a day, %s", len(day), step)
 	}
 	last := day[0].Points[coarsePoint-1]
-	if last == nil || math.Mod(*last*2, 1) != 0 {
+	if last == nil || math.Mod(float64(*last)*2, 1) != 0 {
 		t.Errorf("the last coarse point is %v", last)
 	}
 	if m := s.mean("x", 25*time.Second); m != (102+99+98)/3. {
@@ -123,7 +137,7 @@ func TestOverviewAndSeries(t *testing.T) {
 		t.Errorf("devices %+v", o.Devices)
 	}
 	own, err := opOverview.run(context.Background(), c, tenantQuery{Tenant: "other"})
-	if err != nil || len(own.Spend) != 0 || len(own.Devices) != 0 || own.Totals.Requests != 0 {
+	if err != nil || len(own.Spend) != 0 || len(own.Devices) != 0 || own.Totals.Requests != 0 || len(own.Latency) != 0 {
 		t.Errorf("another tenant sees %+v, %v", own, err)
 	}
 	s, err := opSeries.run(context.Background(), c, seriesQuery{Names: []string{"open", "kv_use", "running"}})

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html/template"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -110,19 +111,37 @@ func seriesOf(data any) ([]time.Time, []line) {
 
 // pathOf draws a line with gaps where there are no samples.
 func pathOf(values []float64, n int, top float64) string {
-	var b strings.Builder
-	pen := "M"
+	b := make([]byte, 0, 12*len(values))
+	pen := byte('M')
 	for i, v := range values {
 		if math.IsNaN(v) {
-			pen = "M"
+			pen = 'M'
 			continue
 		}
-		x := padL + (chartW-padL-padR)*float64(i)/float64(n-1)
-		y := padT + (chartH-padT-padB)*(1-min(1, max(0, v/top)))
-		fmt.Fprintf(&b, "%s%.1f %.1f", pen, x, y)
-		pen = "L"
+		b = appendPoint(b, pen, padL+(chartW-padL-padR)*float64(i)/float64(n-1), padT+(chartH-padT-padB)*(1-min(1, max(0, v/top))))
+		pen = 'L'
 	}
-	return b.String()
+	return string(b)
+}
+
+// appendPoint writes a step of a path with one decimal: there are thousands on a
+// page, and strconv takes many times as long.
+func appendPoint(b []byte, pen byte, x, y float64) []byte {
+	b = append(b, pen)
+	for i, v := range [...]float64{x, y} {
+		if i > 0 {
+			b = append(b, ' ')
+		}
+		tenths := int64(math.Round(v * 10))
+		if tenths < 0 {
+			b, tenths = append(b, '-'), -tenths
+		}
+		b = strconv.AppendInt(b, tenths/10, 10)
+		if tenths%10 != 0 {
+			b = append(b, '.', byte('0'+tenths%10))
+		}
+	}
+	return b
 }
 
 // niceTop is the next of 1, 2, 5 times a power of ten.
@@ -243,17 +262,17 @@ func spark(values any) template.HTML {
 	if top == 0 {
 		top = 1
 	}
-	var b strings.Builder
-	pen := "M"
+	var b []byte
+	pen := byte('M')
 	for i, v := range vs {
 		if math.IsNaN(v) {
-			pen = "M"
+			pen = 'M'
 			continue
 		}
-		fmt.Fprintf(&b, "%s%.1f %.1f", pen, 100*float64(i)/float64(len(vs)-1), 1+22*(1-min(1, max(0, v/top))))
-		pen = "L"
+		b = appendPoint(b, pen, 100*float64(i)/float64(len(vs)-1), 1+22*(1-min(1, max(0, v/top))))
+		pen = 'L'
 	}
-	return template.HTML(`<svg class="spark" viewBox="0 0 100 24" preserveAspectRatio="none" aria-hidden="true"><path class="series s0" d="` + b.String() + `"/></svg>`)
+	return template.HTML(`<svg class="spark" viewBox="0 0 100 24" preserveAspectRatio="none" aria-hidden="true"><path class="series s0" d="` + string(b) + `"/></svg>`)
 }
 
 // bar is a share as a bar, of one or two parts of a whole.

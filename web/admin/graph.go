@@ -102,12 +102,12 @@ func thinned(v any) (out []float64, each int) {
 
 // areaOf is what lies below a line.
 func areaOf(values []float64, n int, top float64) string {
-	var b strings.Builder
+	b := make([]byte, 0, 12*len(values))
 	begun, last := false, 0.0
 	x := func(i int) float64 { return padL + (chartW-padL-padR)*float64(i)/float64(n-1) }
 	stop := func() {
 		if begun {
-			fmt.Fprintf(&b, "L%.1f %gZ", last, chartH-padB)
+			b = append(appendPoint(b, 'L', last, chartH-padB), 'Z')
 		}
 		begun = false
 	}
@@ -117,11 +117,11 @@ func areaOf(values []float64, n int, top float64) string {
 			continue
 		}
 		if last = x(i); !begun {
-			fmt.Fprintf(&b, "M%.1f %g", last, chartH-padB)
+			b = appendPoint(b, 'M', last, chartH-padB)
 		}
 		begun = true
-		fmt.Fprintf(&b, "L%.1f %.1f", last, padT+(chartH-padT-padB)*(1-min(1, max(0, v/top))))
+		b = appendPoint(b, 'L', last, padT+(chartH-padT-padB)*(1-min(1, max(0, v/top))))
 	}
 	stop()
-	return b.String()
+	return string(b)
 }

@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"bytes"
 	"net/http"
 	"time"
 
@@ -41,20 +40,22 @@ func (x *exchange) live() error {
 	h.Set("X-Accel-Buffering", "no")
 	x.w.WriteHeader(http.StatusOK)
 	rc := http.NewResponseController(x.w)
-	tick := time.NewTicker(liveEvery)
+	scene := x.s.scenes.enter(sceneKey{r.URL.RequestURI(), *x.caller})
+	defer x.s.scenes.leave(scene)
+	tick := time.NewTimer(untilTick(time.Now()))
 	defer tick.Stop()
-	var last []byte
+	var last uint64
 	said := x.s.opt.Now()
 	for {
-		part, err := x.livePart(p)
+		event, n, err := scene.event(time.Now, func() ([]byte, error) { return x.livePart(p) })
 		if err != nil {
 			return nil // the page tells when it is asked for again
 		}
 		now := x.s.opt.Now()
 		switch {
-		case !bytes.Equal(part, last):
-			last, said = part, now
-			err = x.event(rc, part)
+		case n != last:
+			last, said = n, now
+			err = x.push(rc, event)
 		case now.Sub(said) >= liveHeartbeat:
 			said = now
 			err = x.comment(rc)
@@ -67,7 +68,8 @@ func (x *exchange) live() error {
 			return nil
 		case <-x.s.stopping:
 			return nil
-		case <-tick.C:
+		case at := <-tick.C:
+			tick.Reset(untilTick(at))
 		}
 		if secret != "" {
 			if _, err := x.s.opt.Service.Session(r.Context(), secret, ""); err != nil {
@@ -85,16 +87,10 @@ func (x *exchange) livePart(p *Page) ([]byte, error) {
 	return x.s.pages.execute(p.File, "live", x, data)
 }
 
-func (x *exchange) event(rc *http.ResponseController, part []byte) error {
-	var b bytes.Buffer
-	b.WriteString("event: live\n")
-	for line := range bytes.Lines(part) {
-		b.WriteString("data: ")
-		b.Write(bytes.TrimRight(line, "\r\n"))
-		b.WriteByte('\n')
-	}
-	b.WriteByte('\n')
-	return x.push(rc, b.Bytes())
+// untilTick is the time to the next moment at which pages are rendered: the same
+// for all that are watched.
+func untilTick(now time.Time) time.Duration {
+	return now.Truncate(liveEvery).Add(liveEvery).Sub(now)
 }
 
 // push writes and takes the deadline away again: over HTTP/2 one that passes ends

@@ -203,8 +203,10 @@ func numbered(v any) any {
 			v[i] = numbered(e)
 		}
 	case json.Number:
-		if n, err := v.Int64(); err == nil {
-			return n
+		if !strings.ContainsAny(string(v), ".eE") {
+			if n, err := v.Int64(); err == nil {
+				return n
+			}
 		}
 		f, _ := v.Float64() // JSON has no number that is none; too large a one is infinite
 		return f

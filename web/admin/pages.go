@@ -14,7 +14,7 @@ var menuGroups = []string{"Now", "Access", "Traffic", "Records", "Box"}
 var boxPages = []*Page{
 	{Path: "/", Title: "Overview", Group: "Now", File: "overview", Access: ReadTenant, Reads: []Query{
 		{As: "o", Op: "telemetry/overview", Optional: true},
-		{As: "s", Op: "telemetry/series", Args: map[string]string{"names:words": overviewSeries, "range": "$query.range"}, Optional: true},
+		{As: "s", Op: "telemetry/series", Args: map[string]string{"names:words": overviewSeries, "range": "$query.range", "most": "180"}, Optional: true},
 	}},
 	{Path: "/models", Title: "Models", Group: "Now", File: "models", Access: Read, Reads: []Query{
 		{As: "models", Op: "model/list", Optional: true},

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -41,6 +42,7 @@ type Server struct {
 	cross    *http.CrossOriginProtection
 	routes   []Route
 	watching atomic.Int64 // open live streams
+	scenes   scenes       // what they show
 	stopping chan struct{}
 }
 
@@ -221,14 +223,15 @@ func (x *exchange) ours() error {
 
 // missing is the error for a path, or a method, that is not there.
 func (s *Server) missing(r *http.Request) error {
+	var takes []string
 	for _, m := range []string{"GET", "POST", "PUT", "DELETE"} {
-		if m == r.Method {
-			continue
-		}
 		probe := &http.Request{Method: m, URL: r.URL, Host: r.Host}
 		if _, pattern := s.mux.Handler(probe); pattern != "" && !strings.HasSuffix(pattern, " /") {
-			return infer.Errorf(infer.CodeMethod, "cannot use this method here: wanted %s", m)
+			takes = append(takes, m)
 		}
+	}
+	if len(takes) > 0 && !slices.Contains(takes, r.Method) {
+		return infer.Errorf(infer.CodeMethod, "cannot use this method here: wanted %s", strings.Join(takes, " or "))
 	}
 	return infer.Errorf(infer.CodeNotFound, "there is nothing at this path")
 }
