@@ -80,10 +80,11 @@ func joinKey(at, k string) string {
 // compareNamed matches the elements of an array of tables by their names.
 func compareNamed(at string, a, b []any, out *[]changedKey) {
 	na, nb := config.ElementNames(a), config.ElementNames(b)
+	placeA, placeB := places(na), places(nb)
 	var kept []string
 	for i, n := range na {
 		path := at + "[" + n + "]"
-		if j := slices.Index(nb, n); j >= 0 {
+		if j, ok := placeB[n]; ok {
 			kept = append(kept, n)
 			compareTrees(path, a[i], b[j], out)
 		} else {
@@ -91,14 +92,23 @@ func compareNamed(at string, a, b []any, out *[]changedKey) {
 		}
 	}
 	for j, n := range nb {
-		if !slices.Contains(na, n) {
+		if _, ok := placeA[n]; !ok {
 			*out = append(*out, changedKey{Path: at + "[" + n + "]", New: b[j]})
 		}
 	}
-	order := slices.DeleteFunc(slices.Clone(nb), func(n string) bool { return !slices.Contains(na, n) })
+	order := slices.DeleteFunc(slices.Clone(nb), func(n string) bool { _, ok := placeA[n]; return !ok })
 	if !slices.Equal(kept, order) {
 		*out = append(*out, changedKey{Path: at, Old: "in the order " + strings.Join(kept, ", "), New: "in the order " + strings.Join(order, ", ")})
 	}
+}
+
+// places says where each name stands.
+func places(names []string) map[string]int {
+	at := make(map[string]int, len(names))
+	for i, n := range names {
+		at[n] = i
+	}
+	return at
 }
 
 // pathsOf lists the paths of changes, at most n.

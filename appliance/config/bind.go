@@ -69,6 +69,9 @@ var secretKeys = map[string]string{
 }
 
 func (b *binder) unknown(at, name string, known []string) {
+	if len(b.faults.List) > maxFaults {
+		return // to look for the nearest name is work
+	}
 	if n, ok := secretKeys[name]; ok && slices.Contains(known, n) {
 		b.faults.add(at, "unknown key; a secret is never written here: %s wants a reference to it, such as \"env:NAME\" or \"file:PATH\"", n)
 		return

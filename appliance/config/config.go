@@ -5,7 +5,6 @@
 package config
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 
@@ -17,9 +16,6 @@ import (
 
 // MaxBytes bounds a configuration file; a real one has a few kilobytes.
 const MaxBytes = edit.MaxBytes
-
-// maxNesting bounds how deep lists and inline tables may lie in one another.
-const maxNesting = 1000
 
 // Config is the whole configuration. The field comments of each table say unit,
 // default and what zero means; appliance.toml at the root says the same for
@@ -115,8 +111,8 @@ func Parse(name string, data []byte) (*Config, error) {
 		f.add("", "the text has %d bytes, at most %d are read", len(data), MaxBytes)
 		return nil, f
 	}
-	if line := tooDeep(data); line > 0 {
-		f.List = append(f.List, Fault{Line: line, Message: fmt.Sprintf("brackets lie deeper in one another than %d", maxNesting)})
+	if line, how := overgrown(data); line > 0 {
+		f.List = append(f.List, Fault{Line: line, Message: how})
 		return nil, f
 	}
 	var tree map[string]any
@@ -138,22 +134,4 @@ func Parse(name string, data []byte) (*Config, error) {
 		return nil, f
 	}
 	return c, nil
-}
-
-// tooDeep gives the line where more brackets are open than any configuration
-// has, 0 if nowhere: the decoder goes down one call a bracket. Those in text and
-// comments count as well, which only matters where a thousand of them stand.
-func tooDeep(data []byte) int {
-	depth := 0
-	for i, c := range data {
-		switch c {
-		case '[', '{':
-			if depth++; depth > maxNesting {
-				return 1 + bytes.Count(data[:i], []byte("\n"))
-			}
-		case ']', '}':
-			depth = max(depth-1, 0)
-		}
-	}
-	return 0
 }

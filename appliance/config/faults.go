@@ -61,6 +61,12 @@ func (f *Faults) Error() string {
 // add records a fault at key, at the line of the key or of the nearest table
 // around it.
 func (f *Faults) add(key, format string, args ...any) {
+	if len(f.List) == maxFaults {
+		f.List = append(f.List, Fault{Message: "there are more faults than are told here"})
+	}
+	if len(f.List) > maxFaults {
+		return
+	}
 	f.List = append(f.List, Fault{Line: f.lineOf(key), Key: key, Message: fmt.Sprintf(format, args...)})
 }
 
@@ -121,6 +127,9 @@ func (f *Faults) sort() {
 // nearest returns the name of known that is closest to name, or "" if none is
 // close enough to be a likely slip.
 func nearest(name string, known []string) string {
+	if len(name) > 100 {
+		return ""
+	}
 	best, bestDist := "", len(name)/2+1
 	for _, k := range known {
 		if len(name) >= 3 && strings.HasPrefix(k, name+"_") {

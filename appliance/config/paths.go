@@ -28,6 +28,7 @@ func Named(list []any) bool {
 // number. No two are the same.
 func ElementNames(list []any) []string {
 	out := make([]string, len(list))
+	taken, last := make(map[string]bool, len(list)), map[string]int{}
 	for i, e := range list {
 		m, _ := e.(map[string]any)
 		text := func(k string) string { s, _ := m[k].(string); return s }
@@ -43,10 +44,11 @@ func ElementNames(list []any) []string {
 		default:
 			n = strconv.Itoa(i)
 		}
-		for base, k := n, 2; slices.Contains(out[:i], n); k++ {
-			n = fmt.Sprintf("%s#%d", base, k)
+		for base := n; taken[n]; {
+			last[base] = max(last[base]+1, 2)
+			n = fmt.Sprintf("%s#%d", base, last[base])
 		}
-		out[i] = n
+		out[i], taken[n] = n, true
 	}
 	return out
 }
