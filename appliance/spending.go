@@ -3,6 +3,7 @@ package appliance
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -66,6 +67,7 @@ func (s *spent) perRequest() int64 {
 // recentSpending is what the ledger has of late.
 type recentSpending struct {
 	span    time.Duration // that it covers
+	records int           // that were read for it
 	tenants map[string]*spent
 	keys    map[string]*spent
 	last    map[string]time.Time // of a tenant: its newest request
@@ -80,6 +82,8 @@ type spending struct {
 	mu   sync.Mutex
 	at   time.Time
 	last *recentSpending
+
+	reports found[string, spendReport]
 }
 
 // recentOf looks at the ledger of the last day, as far as that can be done in
@@ -91,7 +95,7 @@ func (c *control) recentOf(ctx context.Context) (*recentSpending, error) {
 	s := &c.server.spending
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if now := c.now(); s.last == nil || now.Sub(s.at) > recentLife || now.Before(s.at) {
+	if now := c.now(); s.last == nil || now.Sub(s.at) > max(recentLife, keptLife(s.last.records)) || now.Before(s.at) {
 		r, err := c.scanRecent(ctx)
 		if err != nil {
 			return nil, err
@@ -117,6 +121,7 @@ func (c *control) scanRecent(ctx context.Context) (*recentSpending, error) {
 	for _, a := range r.backends {
 		a.rank()
 	}
+	r.records = got.Records
 	if got.Records > 0 && (!got.Complete || now.Sub(got.From) < recentSpan) {
 		// The ledger is younger than a day, or more happened than is looked at.
 		r.span = max(now.Sub(got.From), time.Minute)
@@ -331,11 +336,23 @@ func (q *spendQuery) groupOf(written time.Time, r *store.Row, zone *time.Locatio
 	return k
 }
 
-// reportSpend sums up the ledger. A request counts when it has ended.
+// reportSpend sums up the ledger. A request counts when it has ended. A report
+// that much was read for is served for a while to who asks the same.
 func reportSpend(ctx context.Context, c *control, q spendQuery) (spendReport, error) {
+	asked := fmt.Sprintf("%+v", q)
 	if err := q.check(c.now()); err != nil {
 		return spendReport{}, err
 	}
+	if c.server == nil {
+		return sumSpend(ctx, c, q)
+	}
+	return c.server.spending.reports.get(asked, c.now, func() (spendReport, int, error) {
+		r, err := sumSpend(ctx, c, q)
+		return r, r.Scanned, err
+	})
+}
+
+func sumSpend(ctx context.Context, c *control, q spendQuery) (spendReport, error) {
 	conf, err := c.config()
 	if err != nil {
 		return spendReport{}, err
