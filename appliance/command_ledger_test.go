@@ -76,7 +76,7 @@ func TestLedgerOfProviders(t *testing.T) {
 	b.says(2, "--charge and --reason", "ledger", "resolve", "lost")
 	b.says(0, "request lost is complete and charged 0.000010000 USD (it was ambiguous at 0.001000000 USD)",
 		"ledger", "resolve", "lost", "--charge", "0.00001", "--reason", "invoice 17")
-	b.says(1, "outcome is complete", "ledger", "resolve", "good", "--charge", "0", "--reason", "x")
+	b.says(exitConflict, "outcome is complete", "ledger", "resolve", "good", "--charge", "0", "--reason", "x")
 	b.says(0, "invoice 17", "ledger", "audit")
 	b.says(0, "corrected from", "ledger", "show", "lost")
 	b.says(0, "no faults", "ledger", "check")
