@@ -7,8 +7,10 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"hearth/appliance/config"
 	"hearth/engine/infer"
@@ -151,6 +153,11 @@ func (c *command) unknown(path, name string) error {
 // is not of help, and names the nearest known one.
 func flagFault(path string, fs *flag.FlagSet, err error) error {
 	name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
+	if bad := flagValue.FindStringSubmatch(err.Error()); bad != nil {
+		if f := fs.Lookup(bad[2]); f != nil {
+			return usagef("%s: cannot use %s for --%s: wanted %s", path, bad[1], bad[2], flagWants(f))
+		}
+	}
 	if !unknown {
 		return usagef("%s: %v, see %s --help", path, strings.NewReplacer("flag -", "flag --", "argument: -", "argument: --").Replace(err.Error()), path)
 	}
@@ -160,6 +167,26 @@ func flagFault(path string, fs *flag.FlagSet, err error) error {
 		return usagef("%s: unknown flag --%s, did you mean --%s?", path, name, near)
 	}
 	return usagef("%s: unknown flag --%s, see %s --help", path, name, path)
+}
+
+// flagValue is what package flag says of a value that it cannot read.
+var flagValue = regexp.MustCompile(`^invalid value (".*") for flag -([a-z0-9-]+): (?:parse error|value out of range)$`)
+
+// flagWants says what a flag takes.
+func flagWants(f *flag.Flag) string {
+	if g, ok := f.Value.(flag.Getter); ok {
+		switch g.Get().(type) {
+		case time.Duration:
+			return "a duration, as 90s, 15m or 720h"
+		case int, int64, uint, uint64:
+			return "a whole number"
+		case float64:
+			return "a number"
+		case bool:
+			return "true or false"
+		}
+	}
+	return "what its help says"
 }
 
 // maxNear bounds what is compared: longer words are slips of another kind.
