@@ -190,6 +190,9 @@ func (c *connection) post(ctx context.Context, path string, body []byte) (*http.
 	defer r.Body.Close()
 	var e adminError
 	if err := json.NewDecoder(io.LimitReader(r.Body, maxAdminBody)).Decode(&e); err != nil {
+		if r.StatusCode == http.StatusNotFound {
+			return nil, errors.New("the running server is of another version and does not know this: start it anew")
+		}
 		return nil, fmt.Errorf("the running server answered %s", r.Status)
 	}
 	if e.Faults != nil {
