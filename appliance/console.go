@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -34,13 +36,35 @@ func (a *Appliance) openConsole(context.Context) error {
 	for _, op := range operations() {
 		ops = append(ops, op.describe(ctl))
 	}
-	s, err := admin.New(admin.Options{Service: consoleService{a.accounts, a}, Operations: admin.NewRegistry(ops...), Log: a.log, Version: Version, API: a.baseURL, Now: a.now})
+	s, err := admin.New(admin.Options{Service: consoleService{a.accounts, a}, Operations: admin.NewRegistry(ops...), Log: a.log, Version: Version, API: a.baseURL, Host: a.goesBy, Now: a.now})
 	if err != nil {
 		return err
 	}
 	a.console = &console{server: s}
 	a.onClose(a.closeConsole)
 	return a.bindConsole(a.config())
+}
+
+// goesBy says whether the control plane answers to a host name: an address, a name
+// that always means this machine, the machine's own, and those that the
+// configuration or a certificate in use gives it.
+func (a *Appliance) goesBy(name string) bool {
+	if net.ParseIP(name) != nil || name == "localhost" || strings.HasSuffix(name, ".localhost") {
+		return true
+	}
+	if own, err := os.Hostname(); err == nil && own != "" {
+		own = strings.ToLower(own)
+		if short, _, _ := strings.Cut(own, "."); name == own || name == short || name == short+".local" {
+			return true
+		}
+	}
+	for _, n := range a.config().TLS.Names {
+		if strings.EqualFold(n, name) {
+			return true
+		}
+	}
+	m := a.certs.Load()
+	return m != nil && m.Covers(name)
 }
 
 // bindConsole listens where c says, in place of where the control plane listened

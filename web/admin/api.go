@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"time"
 
 	"hearth/engine/infer"
 )
@@ -111,6 +112,7 @@ func bodyError(err error) error {
 
 // stream lets a large answer go out as it is made.
 func (x *exchange) stream(op *Operation, in any) error {
+	x.rec.patient = true
 	w := &streamWriter{x: x}
 	err := op.Stream(x.r.Context(), in, w)
 	if err != nil && !w.begun {
@@ -144,6 +146,9 @@ func (w *streamWriter) Write(b []byte) (int, error) {
 	if !w.begun {
 		w.Begin("application/octet-stream", "")
 	}
+	// The next piece may be long in coming: the deadline goes with each.
+	_ = w.x.rec.rc.SetWriteDeadline(time.Now().Add(writeTime))
+	defer w.x.rec.rc.SetWriteDeadline(time.Time{})
 	return w.x.w.Write(b)
 }
 

@@ -212,6 +212,9 @@ func valueOf(t reflect.Type, way string, texts []string) (any, error) {
 	case t == timeType:
 		return timeOf(text)
 	case t == rawType:
+		if !json.Valid([]byte(text)) {
+			return nil, fmt.Errorf("cannot read this as JSON")
+		}
 		return json.RawMessage(text), nil
 	case reflect.PointerTo(t).Implements(textType), t.Kind() == reflect.String:
 		return text, nil

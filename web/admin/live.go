@@ -15,7 +15,7 @@ const (
 
 // live streams the "live" part of a page whenever it has changed, as
 // server-sent events (WHATWG HTML, section 9.2), each with the part rendered
-// anew. It ends with the session.
+// anew. It ends with the session, the token or the certificate.
 func (x *exchange) live() error {
 	p, r := x.s.pageAt(x.r.Context(), x.r.URL.Query().Get("page"))
 	if p == nil || !x.s.pages.hasLive(p.File) {
@@ -29,10 +29,7 @@ func (x *exchange) live() error {
 		return infer.Errorf(infer.CodeOverloaded, "as many pages are watched as may be")
 	}
 	defer x.s.watching.Add(-1)
-	secret := ""
-	if c, err := x.r.Cookie(cookieName); err == nil {
-		secret = c.Value
-	}
+	x.rec.patient = true
 	gone := x.r.Context().Done()
 	x.r = r
 	h := x.w.Header()
@@ -71,10 +68,8 @@ func (x *exchange) live() error {
 		case at := <-tick.C:
 			tick.Reset(untilTick(at))
 		}
-		if secret != "" {
-			if _, err := x.s.opt.Service.Session(r.Context(), secret, ""); err != nil {
-				return nil
-			}
+		if !x.still(r.Context()) {
+			return nil
 		}
 	}
 }

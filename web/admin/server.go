@@ -14,15 +14,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/net/netutil"
-
 	"hearth/engine/infer"
 )
 
 // Bounds of the control plane. Few people use it; what they send is small, but
 // for a configuration and pieces of uploads.
 const (
-	maxConns     = 256
 	maxBody      = 16 << 20
 	maxHeader    = 32 << 10
 	headerTime   = 10 * time.Second
@@ -91,7 +88,7 @@ func (s *Server) makeHTTP() *http.Server {
 
 // Serve accepts connections of l, with TLS unless tc is nil, until Shutdown.
 func (s *Server) Serve(l net.Listener, tc *tls.Config) error {
-	l = netutil.LimitListener(l, maxConns)
+	l = &boundedListener{Listener: l}
 	if tc != nil {
 		tc = tc.Clone()
 		tc.NextProtos = []string{"h2", "http/1.1"}
@@ -121,9 +118,14 @@ func (s *Server) handle(rt Route, h func(x *exchange) error) {
 	s.mux.HandleFunc(rt.Method+" "+rt.Path, func(w http.ResponseWriter, r *http.Request) {
 		x := r.Context().Value(exchangeKey{}).(*exchange)
 		x.w, x.r, x.route = w, r, rt
-		if err := x.admit(); err != nil {
-			x.fail(err)
-		} else if err := h(x); err != nil {
+		err := x.admit()
+		if err == nil && x.caller == nil {
+			err = x.limitBody(maxStranger)
+		}
+		if err == nil {
+			err = h(x)
+		}
+		if err != nil {
 			x.fail(err)
 		}
 	})
@@ -137,11 +139,13 @@ type exchange struct {
 	w       http.ResponseWriter
 	r       *http.Request
 	route   Route
+	rec     *recorder // below w
 	id      string
-	session *Session          // nil without a cookie that is good
-	secret  string            // of the session
-	caller  *Caller           // nil on open routes without a credential
-	was     map[string]string // fields of a form that failed
+	session *Session                               // nil without a cookie that is good
+	secret  string                                 // of the session
+	caller  *Caller                                // nil on open routes without a credential
+	again   func(context.Context) (*Caller, error) // looks for the caller anew
+	was     map[string]string                      // fields of a form that failed
 }
 
 // pagePolicy lets a page load from us alone: no inline script or style, no
@@ -154,7 +158,8 @@ const pagePolicy = "default-src 'self'; base-uri 'none'; form-action 'self'; fra
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	began := s.opt.Now()
 	x := &exchange{s: s, w: w, r: r, id: newID()}
-	rec := &recorder{ResponseWriter: w}
+	rec := &recorder{ResponseWriter: w, rc: http.NewResponseController(w)}
+	x.rec = rec
 	h := rec.Header()
 	h.Set("X-Request-Id", x.id)
 	h.Set("Content-Security-Policy", pagePolicy)
@@ -183,7 +188,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		s.log.Debug("control plane", "method", r.Method, "path", x.route.Path, "status", rec.status, "duration", s.opt.Now().Sub(began), "request_id", x.id, "user", x.user())
 	}()
 	r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
+	_ = rec.rc.SetReadDeadline(time.Now().Add(bodyTime))
+	_ = rec.rc.SetWriteDeadline(time.Time{}) // of the answer before this one
 	x.w, x.r = rec, r
 	if err := x.ours(); err != nil {
 		x.fail(err)
@@ -203,24 +209,6 @@ func (x *exchange) user() string {
 	return x.caller.User
 }
 
-// ours holds a request against our own origin: changes come from our pages or
-// from programs, never from the page of another origin; credentials go over TLS
-// or stay on this machine.
-func (x *exchange) ours() error {
-	r := x.r
-	if err := x.s.cross.Check(r); err != nil {
-		return infer.Errorf(infer.CodeForbidden, "cannot do this from the page of another origin")
-	}
-	if r.TLS == nil && !loopback(r.RemoteAddr) {
-		return infer.Errorf(infer.CodeForbidden, "the control plane is served over TLS only, except on this machine itself")
-	}
-	if r.ContentLength > maxBody {
-		return infer.Errorf(infer.CodeTooLarge, "cannot take a body of %d bytes: at most %d are taken", r.ContentLength, maxBody)
-	}
-	r.Body = http.MaxBytesReader(x.w, r.Body, maxBody)
-	return nil
-}
-
 // missing is the error for a path, or a method, that is not there.
 func (s *Server) missing(r *http.Request) error {
 	var takes []string
@@ -236,26 +224,18 @@ func (s *Server) missing(r *http.Request) error {
 	return infer.Errorf(infer.CodeNotFound, "there is nothing at this path")
 }
 
-// loopback tells whether an address is this machine.
-func loopback(addr string) bool {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return false
-	}
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
-}
-
 func newID() string {
 	var b [10]byte
 	rand.Read(b[:])
 	return "adm_" + strings.ToLower(base32.StdEncoding.EncodeToString(b[:]))
 }
 
-// recorder notes the status of an answer.
+// recorder notes the status of an answer, and bounds how long its reader may take.
 type recorder struct {
 	http.ResponseWriter
-	status int
+	rc      *http.ResponseController
+	status  int
+	patient bool // who writes sees to that by themselves
 }
 
 // Unwrap lets http.ResponseController through.
@@ -273,6 +253,9 @@ func (r *recorder) WriteHeader(status int) {
 func (r *recorder) Write(b []byte) (int, error) {
 	if r.status == 0 {
 		r.status = http.StatusOK
+	}
+	if !r.patient {
+		_ = r.rc.SetWriteDeadline(time.Now().Add(writeTime)) // also for what is still in a buffer afterwards
 	}
 	return r.ResponseWriter.Write(b)
 }

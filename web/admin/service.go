@@ -25,6 +25,9 @@ type Options struct {
 	Version string
 	// API is the address of the data plane, for the snippets that people copy.
 	API func() string
+	// Host says whether the control plane goes by a host name, in small letters and
+	// without a port; nil: by every one.
+	Host func(name string) bool
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
 }

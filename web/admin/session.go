@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"strings"
@@ -14,17 +15,25 @@ const cookieName = "__Host-hearth-admin"
 
 // admit finds who asks and whether the route is theirs.
 func (x *exchange) admit() error {
-	peer := x.r.RemoteAddr
+	peer, service := x.r.RemoteAddr, x.s.opt.Service
 	if bearer, ok := strings.CutPrefix(x.r.Header.Get("Authorization"), "Bearer "); ok {
 		c, err := x.s.opt.Service.Bearer(x.r.Context(), bearer, peer)
 		if err != nil {
 			return err
 		}
 		x.caller = c
+		x.again = func(ctx context.Context) (*Caller, error) { return service.Bearer(ctx, bearer, peer) }
 	} else if c, err := x.r.Cookie(cookieName); err == nil && c.Value != "" && len(c.Value) <= 512 {
 		if s, err := x.s.opt.Service.Session(x.r.Context(), c.Value, peer); err == nil {
 			x.session, x.caller = s, &s.Caller
 			x.secret = c.Value
+			x.again = func(ctx context.Context) (*Caller, error) { // no use of it, which would keep it alive
+				s, err := service.Session(ctx, c.Value, "")
+				if err != nil {
+					return nil, err
+				}
+				return &s.Caller, nil
+			}
 		}
 	}
 	if x.caller == nil && x.r.TLS != nil && len(x.r.TLS.PeerCertificates) > 0 {
@@ -33,6 +42,8 @@ func (x *exchange) admit() error {
 			return err
 		}
 		x.caller = c
+		chain := x.r.TLS.PeerCertificates
+		x.again = func(ctx context.Context) (*Caller, error) { return service.VerifyPeer(ctx, chain, peer) }
 	}
 	if x.caller != nil {
 		x.r = x.r.WithContext(With(x.r.Context(), x.caller))
