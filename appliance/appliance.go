@@ -75,6 +75,7 @@ type Appliance struct {
 	grants    sync.Map      // *web.Grant → *admission
 	leftovers sync.Map      // id of a request at its provider → *leftover
 	detached  detachedRuns  // responses that are made in the background
+	shadows   shadows       // copies of requests that run
 	revoked   chan struct{} // holds a word that callers have changed
 	hardStop  context.Context
 	stop      context.CancelCauseFunc // ends every open request
@@ -108,6 +109,7 @@ func Open(ctx context.Context, opt Options) (*Appliance, error) {
 		a.openRevocation,
 		a.openResponses,
 		a.openUpstreams,
+		a.openShadows,
 		a.openUpkeep,
 		a.openRetention,
 		a.openSeries,
@@ -316,6 +318,7 @@ func restartKeys(old, c *config.Config) []string {
 func (a *Appliance) Drain(force <-chan os.Signal) {
 	d := a.config().Drain
 	a.draining.Store(true)
+	a.shadows.drain()
 	a.log.Info("draining", "open_requests", a.open.Load(), "timeout", d.Timeout)
 	if !a.waitIdle(d.Timeout.Std(), force) {
 		a.log.Warn("ending open requests", "open_requests", a.open.Load())

@@ -26,6 +26,9 @@ func (c *call) attempts(run func(*target) error) error {
 		case err != nil:
 			return err
 		}
+		if len(c.tries) == 0 {
+			c.mirror()
+		}
 		if err := c.try(at, run); err == nil || c.passed {
 			return err
 		}

@@ -139,14 +139,16 @@ func (c *call) reports() bool { return c.path.Config != nil && c.path.Config.OnL
 
 // contract is the fingerprint of what would answer: the engine's own, or that of
 // the route's revision at this candidate.
-func (c *call) contract(t *target) string {
+func (c *call) contract(t *target) string { return t.contractOn(c.path) }
+
+func (t *target) contractOn(path *policy.Route) string {
 	if t.local() {
 		return t.info.Fingerprint
 	}
 	if t.contract == "" {
 		var room [512]byte
 		b := room[:0]
-		for _, s := range [...]string{Version, c.path.Contract, c.path.Revision, t.candidate.Backend, t.up.config.Kind, t.model} {
+		for _, s := range [...]string{Version, path.Contract, path.Revision, t.candidate.Backend, t.up.config.Kind, t.model} {
 			b = append(append(b, s...), 0)
 		}
 		sum := sha256.Sum256(b)

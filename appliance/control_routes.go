@@ -53,6 +53,10 @@ type routeRow struct {
 	RecentSpan time.Duration `json:"recent_span_ns"`
 	PerRequest int64         `json:"per_request_nano"`
 	Losses     []lossCount   `json:"losses"`
+	// Shadows get copies of its requests, whose answers are thrown away; Primary is
+	// what those they are compared with took: the requests of the route itself.
+	Shadows []shadowRow `json:"shadows"`
+	Primary *compared   `json:"primary,omitempty"`
 }
 
 // candidateRow is one candidate of a route.
@@ -94,6 +98,9 @@ type routeUpdate struct {
 	Canary      string  `json:"canary,omitempty"` // "upstream/model"
 	CanaryShare float64 `json:"canary_percent,omitempty"`
 	OnLoss      string  `json:"on_loss,omitempty"`
+	// Shadow gets copies of a share of requests, in percent, 0 to 100; 0 pauses it.
+	Shadow      string  `json:"shadow,omitempty"` // "upstream/model"
+	ShadowShare float64 `json:"shadow_percent,omitempty"`
 	editGuard
 }
 
@@ -137,7 +144,7 @@ var (
 	}
 	opRouteUpdate = operation[routeUpdate, applied]{
 		name: "route/update", place: "POST /routes/{name}", access: admin.Operate,
-		summary: "change split, weights, order or the share of a canary in the configuration",
+		summary: "change split, weights, order, or the share of a canary or a shadow in the configuration",
 		run:     updateRoute,
 	}
 )
@@ -179,7 +186,7 @@ func listRoutes(ctx context.Context, c *control, q tenantQuery) ([]routeRow, err
 			// What serves it is not the tenant's to know.
 			if p.MayUse(q.Tenant, st.Route.Name) {
 				out = append(out, routeRow{Name: st.Route.Name, Aliases: append([]string{}, st.Aliases...), Contract: st.Route.Contract,
-					RetryOn: []string{}, Rules: []string{}, DataClasses: []string{}, Regions: []string{}, Candidates: []candidateRow{}, Losses: []lossCount{}})
+					RetryOn: []string{}, Rules: []string{}, DataClasses: []string{}, Regions: []string{}, Candidates: []candidateRow{}, Losses: []lossCount{}, Shadows: []shadowRow{}})
 			}
 			continue
 		}
@@ -190,6 +197,7 @@ func listRoutes(ctx context.Context, c *control, q tenantQuery) ([]routeRow, err
 			row.Recent, row.PerRequest = *s, s.perRequest()
 		}
 		row.Losses = mostLost(recent.losses[row.Name])
+		row.shadows(c, &st, recent)
 		out = append(out, row)
 	}
 	return out, nil
@@ -201,7 +209,7 @@ func routeOf(st *policy.RouteState) routeRow {
 	list := func(l []string) []string { return append([]string{}, l...) }
 	row := routeRow{Name: r.Name, Aliases: list(st.Aliases), Contract: r.Contract, Class: r.Class, Deadline: r.Deadline, Revision: r.Revision, Waiting: st.Waiting,
 		Effect: policy.ReadOnly, Split: policy.SplitOrdered, OnLoss: "reject", Attempts: 1, RetryOn: []string{}, Rules: []string{}, DataClasses: []string{},
-		Regions: []string{}, Candidates: []candidateRow{}, Losses: []lossCount{}, Implied: r.Config == nil, Qualified: "off"}
+		Regions: []string{}, Candidates: []candidateRow{}, Losses: []lossCount{}, Shadows: []shadowRow{}, Implied: r.Config == nil, Qualified: "off"}
 	if k := r.Config; k != nil {
 		row.Effect, row.Split, row.OnLoss, row.Attempts, row.RetryOn = k.Effect, k.Split, k.OnLoss, k.Retry.Attempts, list(k.Retry.On)
 		row.Rules, row.DataClasses, row.Regions, row.QueueDepth = list(k.Rules), list(k.DataClasses), list(k.Regions), k.Queue.Depth
@@ -306,10 +314,11 @@ func updateRoute(ctx context.Context, c *control, r routeUpdate) (applied, error
 	}
 	route := conf.Routes[i]
 	route.Candidates = slices.Clone(route.Candidates)
-	at, tables, err := c.routeTables(r.Name)
+	at, table, err := c.routeTable(r.Name)
 	if err != nil {
 		return applied{}, err
 	}
+	tables := tablesOf(table["candidate"])
 	if len(tables) != len(route.Candidates) && len(r.Weights)+len(r.Order) > 0 || len(tables) != len(route.Candidates) && r.Canary != "" {
 		return applied{}, infer.Errorf(infer.CodeConflict, "cannot change the candidates of route %q: the file is not what is served, reload it first", r.Name)
 	}
@@ -317,14 +326,21 @@ func updateRoute(ctx context.Context, c *control, r routeUpdate) (applied, error
 	if err != nil {
 		return applied{}, err
 	}
+	if r.Shadow != "" {
+		e, err := r.shadowEdit(at, &route, tablesOf(table["shadow"]))
+		if err != nil {
+			return applied{}, err
+		}
+		edits = append(edits, e)
+	}
 	if len(edits) == 0 {
 		return applied{}, infer.Invalid("weights", "there is nothing to change")
 	}
 	return setConfig(ctx, c, configSet{Changes: edits, IfMatch: r.IfMatch, Note: r.Note, DryRun: r.DryRun})
 }
 
-// routeTables finds the table of a route in the file, and its candidates there.
-func (c *control) routeTables(name string) (path string, candidates []map[string]any, err error) {
+// routeTable finds the table of a route in the file.
+func (c *control) routeTable(name string) (path string, table map[string]any, err error) {
 	text, err := c.current()
 	if err != nil {
 		return "", nil, err
@@ -336,7 +352,7 @@ func (c *control) routeTables(name string) (path string, candidates []map[string
 	v, _ := d.Get(edit.Path{edit.Key("route")})
 	for i, t := range tablesOf(v) {
 		if t["model"] == name {
-			return fmt.Sprintf("route[%d]", i), tablesOf(t["candidate"]), nil
+			return fmt.Sprintf("route[%d]", i), t, nil
 		}
 	}
 	return "", nil, infer.Errorf(infer.CodeNotFound, "the file has no route %.64q", name)

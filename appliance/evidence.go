@@ -253,6 +253,11 @@ func (c *control) candidateNamed(name string) (*policy.Candidate, string, error)
 				return k, st.Route.Contract, nil
 			}
 		}
+		for _, s := range st.Route.Shadows { // evidence can be had before it is a candidate
+			if k := s.Candidate(); k.Backend+"/"+k.Model == name {
+				return k, st.Route.Contract, nil
+			}
+		}
 	}
 	return nil, "", infer.Errorf(infer.CodeNotFound, "no route has a candidate %.128q, wanted \"upstream/model\"", name)
 }

@@ -75,6 +75,9 @@ type recentSpending struct {
 	backends map[string]*attempts
 	losses   map[string]map[string]int // by route and path
 	routes   map[string]*spent
+	// Copies of requests count for their tenant alone, who is charged, and here.
+	shadows map[shadowName]*copied
+	primary map[string]*compared // by route: what copies are compared with
 }
 
 // spending keeps that for a few seconds: pages ask for it again and again.
@@ -107,13 +110,19 @@ func (c *control) recentOf(ctx context.Context) (*recentSpending, error) {
 
 func (c *control) scanRecent(ctx context.Context) (*recentSpending, error) {
 	r := &recentSpending{span: recentSpan, tenants: map[string]*spent{}, keys: map[string]*spent{}, last: map[string]time.Time{},
-		backends: map[string]*attempts{}, losses: map[string]map[string]int{}, routes: map[string]*spent{}}
+		backends: map[string]*attempts{}, losses: map[string]map[string]int{}, routes: map[string]*spent{},
+		shadows: map[shadowName]*copied{}, primary: map[string]*compared{}}
 	now := c.now()
 	got, err := c.store.Scan(ctx, now.Add(-recentSpan), maxRecent, func(written time.Time, row *store.Row) {
 		into(r.tenants, row.Tenant).add(row)
 		into(r.keys, row.KeyID).add(row)
-		into(r.routes, row.Route).add(row)
-		r.attempt(row)
+		if policy.IsShadow(row.KeyID) {
+			r.copy(row)
+		} else {
+			into(r.routes, row.Route).add(row)
+			r.attempt(row)
+			r.compare(row)
+		}
 		if written.After(r.last[row.Tenant]) {
 			r.last[row.Tenant] = written
 		}
@@ -121,6 +130,7 @@ func (c *control) scanRecent(ctx context.Context) (*recentSpending, error) {
 	for _, a := range r.backends {
 		a.rank()
 	}
+	r.rankCopies()
 	r.records = got.Records
 	if got.Records > 0 && (!got.Complete || now.Sub(got.From) < recentSpan) {
 		// The ledger is younger than a day, or more happened than is looked at.

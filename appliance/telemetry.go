@@ -91,6 +91,7 @@ type telemetry struct {
 	bytes                             *prometheus.CounterVec
 	open                              prometheus.Gauge
 	tenants                           *tenantNames
+	shadows                           *shadowMetrics
 	latency                           latencyClasses
 	sums                              sums
 	reasons                           reasons
@@ -144,6 +145,7 @@ func newTelemetry(tenants int) *telemetry {
 	t.exchanges = count("hearth_http_requests_total", "HTTP exchanges.", "route", "method", "status")
 	t.exchangeTime = hist("hearth_http_request_duration_seconds", "Duration of HTTP exchanges.", httpBuckets, "route")
 	t.bytes = count("hearth_http_bytes_total", "Bytes of HTTP bodies.", "direction")
+	t.shadows = newShadowMetrics(t, count, hist)
 	t.open = prometheus.NewGauge(prometheus.GaugeOpts{Name: "hearth_requests_open", Help: "Requests being served."})
 	note("hearth_requests_open", "gauge", "Requests being served.")
 	b := readBuild()

@@ -83,6 +83,7 @@ var pulled = []pulledMetric{
 	{"hearth_upstream_waiting_requests", "Requests that wait for a place at a deployment.", []string{"upstream", "model_name"}},
 	{"hearth_upstream_fallbacks_total", "Attempts at a deployment after another had failed or was passed over.", []string{"upstream", "model_name"}},
 	{"hearth_upstream_retries_total", "Attempts at a deployment that had been asked before in the same request.", []string{"upstream", "model_name"}},
+	{"hearth_shadow_open_requests", "Copies of a route's requests that run.", shadowLabelNames},
 	{"hearth_ready", "1 if new work is admitted.", nil},
 	{"hearth_ledger_position", "Sequence number of the last ledger record.", nil},
 	{"hearth_ledger_open_holds", "Holds that are not settled yet.", nil},
@@ -143,6 +144,7 @@ func (p *puller) Collect(ch chan<- prometheus.Metric) {
 	}
 	p.models(ctx, gauge, counter, ch)
 	p.upstreams(gauge, counter)
+	p.shadows(gauge)
 	p.ledger(gauge, counter)
 	p.budgets(gauge)
 	p.devices(ctx, gauge, counter)
@@ -245,6 +247,15 @@ func (p *puller) upstreams(gauge, counter emit) {
 		gauge("hearth_upstream_waiting_requests", float64(h.Waiting), h.Upstream, h.Model)
 		counter("hearth_upstream_fallbacks_total", float64(h.Fallbacks), h.Upstream, h.Model)
 		counter("hearth_upstream_retries_total", float64(h.Retries), h.Upstream, h.Model)
+	}
+}
+
+func (p *puller) shadows(gauge emit) {
+	for _, st := range p.a.policy.Routes() {
+		for _, s := range st.Shadows {
+			n := shadowNameOf(s.Shadow)
+			gauge("hearth_shadow_open_requests", float64(s.Open), n.route, n.upstream, n.model)
+		}
 	}
 }
 

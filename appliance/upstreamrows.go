@@ -22,7 +22,7 @@ type upstreamRow struct {
 	DataClasses   []string        `json:"data_classes"`
 	MaxConcurrent int             `json:"max_concurrent"` // 0: no bound
 	Routes        []string        `json:"routes"`
-	State         string          `json:"state"` // the worst of its deployments; "unused": no route names it
+	State         string          `json:"state"` // the worst of its deployments; "shadow": it gets copies only; "unused": no route names it
 	Credential    credentialState `json:"credential"`
 	Deployments   []deploymentRow `json:"deployments"`
 	// Probes, newest first; ProbePath empty: none by the clock.
@@ -214,6 +214,7 @@ func listUpstreams(ctx context.Context, c *control, _ none) ([]upstreamRow, erro
 			row.Recent = *r
 		}
 		row.deployments(health)
+		row.shadowed(conf.Routes)
 		c.probed(&row)
 		row.Conformance = newest(evidence, conformanceEvidence, u.Name)
 		out = append(out, row)

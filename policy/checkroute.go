@@ -69,6 +69,9 @@ func (r *RouteConfig) defaults() {
 			c.QuotaDomain = c.Upstream + "/" + r.Model
 		}
 	}
+	for i := range r.Shadows {
+		r.Shadows[i].defaults(r.Model)
+	}
 	setText(&r.Contract, r.Model)
 	setText(&r.Effect, Effectful)
 	setText(&r.Split, SplitOrdered)
@@ -113,6 +116,7 @@ func (v *validator) routes(c *Config) {
 		}
 		v.route(path, r, c.Rules)
 		v.candidates(path+".candidate", r, upstreams)
+		v.shadows(path+".shadow", r, upstreams, c.Tenants)
 	}
 }
 
@@ -195,25 +199,61 @@ func (v *validator) candidates(path string, r *RouteConfig, upstreams map[string
 		} else {
 			seen[key] = true
 		}
-		if c.Upstream == Local {
-			continue
+		v.goesTo(at+".upstream", c.Upstream, r, upstreams)
+	}
+}
+
+// goesTo checks that the data of a route may go to an upstream.
+func (v *validator) goesTo(at, name string, r *RouteConfig, upstreams map[string]*UpstreamConfig) {
+	if name == Local {
+		return
+	}
+	u := upstreams[name]
+	if u == nil {
+		v.fault(at, "cannot find upstream %.64q: want the name of an [[upstream]], or %q for the engine in this box", name, Local)
+		return
+	}
+	for _, class := range r.DataClasses {
+		if !u.takes(class) {
+			v.fault(at, "cannot send data of class %.64q to upstream %q: its data_classes do not list it", class, u.Name)
 		}
-		u := upstreams[c.Upstream]
-		if u == nil {
-			v.fault(at+".upstream", "cannot find upstream %.64q: want the name of an [[upstream]], or %q for the engine in this box", c.Upstream, Local)
-			continue
+	}
+	if len(u.DataClasses) > 0 && len(r.DataClasses) == 0 {
+		v.fault(at, "cannot send any data to upstream %q, which takes certain classes only: want data_classes on the route", u.Name)
+	}
+	if !u.in(r.Regions) {
+		v.fault(at, "cannot serve this route at upstream %q: its region %.64q is not among the route's", u.Name, u.Region)
+	}
+}
+
+func (v *validator) shadows(path string, r *RouteConfig, upstreams map[string]*UpstreamConfig, tenants []TenantConfig) {
+	if len(r.Shadows) > maxShadows {
+		v.fault(path, "cannot have %d shadows: want at most %d", len(r.Shadows), maxShadows)
+		return
+	}
+	seen := map[string]bool{}
+	for i := range r.Shadows {
+		s, at := &r.Shadows[i], fmt.Sprintf("%s[%d]", path, i)
+		if r.Effect != ReadOnly {
+			v.fault(at, "cannot copy requests that are %s: want effect = %q on the route", r.Effect, ReadOnly)
 		}
-		for _, class := range r.DataClasses {
-			if !u.takes(class) {
-				v.fault(at+".upstream", "cannot send data of class %.64q to upstream %q: its data_classes do not list it", class, u.Name)
-			}
+		v.name(at+".model", s.Model, false)
+		v.note(Constraint{Path: at + ".share", Low: 0, High: 1})
+		if !(s.Share >= 0 && s.Share <= 1) {
+			v.fault(at+".share", "cannot use %v: want 0 to 1, such as 0.05 for one request in twenty", s.Share)
 		}
-		if len(u.DataClasses) > 0 && len(r.DataClasses) == 0 {
-			v.fault(at+".upstream", "cannot send any data to upstream %q, which takes certain classes only: want data_classes on the route", u.Name)
+		v.between(at+".max_concurrent", s.MaxConcurrent, 1, maxShadowConcurrent)
+		v.between(at+".max_output_tokens", s.MaxOutputTokens, 1, maxOutputTokens)
+		v.span(at+".deadline", s.Deadline, time.Second, 24*time.Hour, false)
+		if !slices.ContainsFunc(tenants, func(t TenantConfig) bool { return t.Name == s.Tenant }) {
+			v.fault(at+".tenant", "cannot find tenant %.64q: want the name of the [[tenant]] that is charged for the copies", s.Tenant)
 		}
-		if !u.in(r.Regions) {
-			v.fault(at+".upstream", "cannot serve this route at upstream %q: its region %.64q is not among the route's", u.Name, u.Region)
+		if key := s.Upstream + "/" + s.Model; seen[key] {
+			v.fault(at, "cannot have shadow %.128q twice in one route", key)
+		} else {
+			seen[key] = true
 		}
+		v.goesTo(at+".upstream", s.Upstream, r, upstreams)
 	}
 }
 

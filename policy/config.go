@@ -115,6 +115,8 @@ type RouteConfig struct {
 	// a turn goes), "nfc" (Unicode normalization form C). Empty: nothing, the text
 	// is served as it came.
 	Normalize []string `toml:"normalize"`
+	// Shadows are deployments that are sent copies of its requests.
+	Shadows []ShadowConfig `toml:"shadow" json:",omitempty"`
 }
 
 // PriceConfig is one [[price]], in dollars per million tokens.

@@ -253,6 +253,7 @@ func (d *Dispatch) enterLocked(i int) *Attempt {
 	a := &Attempt{Number: d.made, Index: i, Candidate: c, d: d}
 	dep.outstanding++
 	up.outstanding++
+	c.displaceLocked()
 	if c.ejects() {
 		a.epoch, a.trial = dep.circuit.enter()
 		a.upEpoch, a.upTrial = up.circuit.enter()

@@ -33,6 +33,14 @@ func (c *Config) Doubts(local []string) ([]Fault, error) {
 					payer, cand.Backend+"/"+cand.Model, r.Name)
 			}
 		}
+		for j, sh := range r.Shadows {
+			cand, at := sh.Candidate(), fmt.Sprintf("route[%d].shadow[%d]", i, j)
+			if cand.Backend == Local && !slices.Contains(local, cand.Model) {
+				v.fault(at, "no local model is called %.64q: no copies are made; name an upstream, or install the model", cand.Model)
+			} else if !cand.Priced && c.pays(sh.Tenant) {
+				v.fault(at, "no [[price]] is for it, and tenant %q has a budget: no copies are made; want one with model = %.64q", sh.Tenant, cand.Backend+"/"+cand.Model)
+			}
+		}
 	}
 	for _, name := range local {
 		if r := s.routes[name]; r.Config == nil && !r.Candidates[0].Priced && payer != "" {
@@ -44,7 +52,13 @@ func (c *Config) Doubts(local []string) ([]Fault, error) {
 
 // asks says whether a candidate of the route is of the upstream.
 func (r *RouteConfig) asks(upstream string) bool {
-	return slices.ContainsFunc(r.Candidates, func(c CandidateConfig) bool { return c.Upstream == upstream })
+	return slices.ContainsFunc(r.Candidates, func(c CandidateConfig) bool { return c.Upstream == upstream }) ||
+		slices.ContainsFunc(r.Shadows, func(s ShadowConfig) bool { return s.Upstream == upstream })
+}
+
+// pays says that a budget applies to a caller of the tenant without one of its own.
+func (c *Config) pays(tenant string) bool {
+	return slices.ContainsFunc(c.Tenants, func(t TenantConfig) bool { return t.Name == tenant && len(t.Budgets)+len(t.KeyBudgets) > 0 })
 }
 
 // budgeted names the first tenant with a budget; empty: there is none.

@@ -21,6 +21,7 @@ type fleet struct {
 	upstreams   map[string]*upstreamState
 	domains     map[string]*domain
 	lanes       map[string]*lane
+	shadows     map[shadowKey]*shadowState
 	busy        []*lane // those in which requests wait
 	picks       uint64
 	joined      uint64
@@ -46,6 +47,7 @@ type deployment struct {
 type upstreamState struct {
 	outstanding int
 	circuit     circuit // by probes alone
+	shadows     []*ShadowRun
 }
 
 // domain is what shares a rate limit at a provider.
@@ -64,7 +66,8 @@ type lane struct {
 
 func newFleet(elapsed func() time.Duration, random func() float64) *fleet {
 	return &fleet{elapsed: elapsed, random: random, timer: newTimer,
-		deployments: map[deploymentKey]*deployment{}, upstreams: map[string]*upstreamState{}, domains: map[string]*domain{}, lanes: map[string]*lane{}}
+		deployments: map[deploymentKey]*deployment{}, upstreams: map[string]*upstreamState{}, domains: map[string]*domain{}, lanes: map[string]*lane{},
+		shadows: map[shadowKey]*shadowState{}}
 }
 
 func newTimer(d time.Duration) (<-chan time.Time, func()) {
@@ -92,6 +95,12 @@ func (f *fleet) attach(s *Snapshot) {
 			deployments[k], upstreams[k.upstream] = d, f.upstreams[k.upstream]
 		}
 	}
+	shadows := map[shadowKey]*shadowState{}
+	for k, s := range f.shadows {
+		if s.open > 0 {
+			shadows[k], upstreams[k.upstream] = s, f.upstreams[k.upstream]
+		}
+	}
 	for k, d := range f.domains {
 		if d.until > now {
 			domains[k] = d
@@ -102,18 +111,25 @@ func (f *fleet) attach(s *Snapshot) {
 			lanes[k] = l
 		}
 	}
+	attach := func(c *Candidate) {
+		key := deploymentKey{c.Backend, c.Model}
+		c.live = live{
+			keep(deployments, f.deployments, key, func() *deployment { return &deployment{key: key, hash: key.digest()} }),
+			keep(upstreams, f.upstreams, c.Backend, func() *upstreamState { return &upstreamState{} }),
+			keep(domains, f.domains, c.QuotaDomain, func() *domain { return &domain{} }),
+		}
+	}
 	for _, name := range s.names {
 		r := s.routes[name]
 		r.lane = keep(lanes, f.lanes, name, func() *lane { return &lane{current: map[*deployment]int{}, last: map[string]uint64{}} })
 		r.lane.size = len(r.Candidates)
 		for i := range r.Candidates {
-			c := &r.Candidates[i]
-			key := deploymentKey{c.Backend, c.Model}
-			c.live = live{
-				keep(deployments, f.deployments, key, func() *deployment { return &deployment{key: key, hash: key.digest()} }),
-				keep(upstreams, f.upstreams, c.Backend, func() *upstreamState { return &upstreamState{} }),
-				keep(domains, f.domains, c.QuotaDomain, func() *domain { return &domain{} }),
-			}
+			attach(&r.Candidates[i])
+		}
+		for _, s := range r.Shadows {
+			c := s.Candidate()
+			attach(c)
+			s.state = keep(shadows, f.shadows, shadowKey{name, c.Backend, c.Model}, func() *shadowState { return &shadowState{} })
 		}
 	}
 	for _, l := range lanes {
@@ -123,7 +139,7 @@ func (f *fleet) attach(s *Snapshot) {
 			}
 		}
 	}
-	f.deployments, f.upstreams, f.domains, f.lanes = deployments, upstreams, domains, lanes
+	f.deployments, f.upstreams, f.domains, f.lanes, f.shadows = deployments, upstreams, domains, lanes, shadows
 }
 
 // keep takes the value of k over from one map to the next.

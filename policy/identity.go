@@ -14,6 +14,7 @@ const (
 	KindToken       Kind = "jwt"         // a signed token of an issuer, RFC 7519
 	KindCertificate Kind = "certificate" // of a client, over mutual TLS
 	KindConsole     Kind = "console"     // a person at the control plane
+	KindShadow      Kind = "shadow"      // copies of a route's requests
 )
 
 // Identity is an authenticated caller. An API key is looked up in the store at

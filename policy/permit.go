@@ -89,10 +89,12 @@ func (s *scope) servedBy(r *Route, classes []string) (*Route, error) {
 	for first < len(r.Candidates) && may(&r.Candidates[first]) {
 		first++
 	}
-	if first == len(r.Candidates) {
+	shadows := slices.DeleteFunc(slices.Clone(r.Shadows), func(s *Shadow) bool { return !may(s.Candidate()) })
+	if first == len(r.Candidates) && len(shadows) == len(r.Shadows) {
 		return r, nil
 	}
 	own := *r
+	own.Shadows = shadows
 	own.Candidates = slices.Clone(r.Candidates[:first])
 	for i := first; i < len(r.Candidates); i++ {
 		if may(&r.Candidates[i]) {

@@ -88,6 +88,9 @@ func (p *Policy) reserve(ctx context.Context, a *Admission, r *ReserveRequest) (
 	}
 	res := &Reservation{p: p, route: r.Route, taken: r.PromptTokens + r.MaxOutputTokens,
 		tokens: []limit{{"key/" + k.ID, t.limitsOf(&k).TokensPerMinute}, {t.owner, t.limits.TokensPerMinute}}}
+	if a.ID.Kind == KindShadow {
+		res.tokens = nil
+	}
 	if err := res.takeTokens(); err != nil {
 		return nil, open, err
 	}

@@ -19,6 +19,11 @@ func (s *Snapshot) revision(r *Route) string {
 		Prices       []any
 		PriceVersion string
 	}{Name: r.Name, Route: r.Config, PriceVersion: s.config.PriceVersion}
+	if r.Config != nil { // who gets copies decides nothing of how callers are served
+		own := *r.Config
+		own.Shadows = nil
+		of.Route = &own
+	}
 	for i := range r.Candidates {
 		c := &r.Candidates[i]
 		of.Upstreams = append(of.Upstreams, c.Upstream)

@@ -9,6 +9,7 @@ type RouteState struct {
 	Waiting int // requests in its queue
 	// Candidates is in step with Route.Candidates.
 	Candidates []CandidateState
+	Shadows    []ShadowState
 }
 
 // CandidateState is one candidate of a route as a request would find it.
@@ -42,6 +43,7 @@ func (p *Policy) Routes() []RouteState {
 				c.Upstream != nil && c.Upstream.MaxConcurrent > 0 && c.live.upstream.outstanding >= c.Upstream.MaxConcurrent
 			st.Candidates = append(st.Candidates, CandidateState{h.State, h.For, h.Outstanding, full})
 		}
+		st.Shadows = r.shadowsLocked(now)
 		out = append(out, st)
 	}
 	return out
@@ -82,6 +84,11 @@ func (p *Policy) Readmit(upstream, model string) int {
 	for k, d := range f.deployments {
 		if k.upstream == upstream && (model == "" || k.model == model) {
 			closed(&d.circuit)
+		}
+	}
+	for k, s := range f.shadows {
+		if k.upstream == upstream && (model == "" || k.model == model) {
+			closed(&s.circuit)
 		}
 	}
 	f.serveLocked(f.elapsed())

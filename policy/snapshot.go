@@ -46,6 +46,7 @@ type Route struct {
 	Config     *RouteConfig  // the rest; nil for a local model that no route names
 	Revision   string        // digest of the route's configuration, its upstreams and prices included
 	Rules      *Rules        // what is asked of requests and answers; nil: nothing
+	Shadows    []*Shadow     // who gets copies of its requests
 
 	lane *lane
 }
@@ -82,14 +83,10 @@ func build(c Config, local []string) (*Snapshot, error) {
 			cand := s.candidate(r.Model, cc.Upstream, cc.Model)
 			cand.MaxOutputTokens = cc.MaxOutputTokens
 			cand.Weight, cand.MaxConcurrent, cand.QuotaDomain = cc.Weight, cc.MaxConcurrent, cc.QuotaDomain
-			for j := range c.Upstreams {
-				if c.Upstreams[j].Name == cc.Upstream {
-					cand.Upstream = &c.Upstreams[j]
-				}
-			}
 			route.Candidates = append(route.Candidates, cand)
 		}
 		route.Revision = s.revision(route)
+		s.shadows(route)
 		var err error
 		if route.Rules, err = c.compile(r); err != nil {
 			return nil, err
@@ -109,6 +106,24 @@ func build(c Config, local []string) (*Snapshot, error) {
 	}
 	slices.Sort(s.names)
 	return s, nil
+}
+
+// shadows makes those of a route.
+func (s *Snapshot) shadows(r *Route) {
+	for i := range r.Config.Shadows {
+		k := &r.Config.Shadows[i]
+		c := s.candidate(r.Name, k.Upstream, k.Model)
+		c.MaxOutputTokens, c.MaxConcurrent = k.MaxOutputTokens, k.MaxConcurrent
+		for _, own := range r.Candidates {
+			if own.Backend == c.Backend { // a wait that its provider asks of callers holds here
+				c.QuotaDomain = own.QuotaDomain
+			}
+		}
+		r.Shadows = append(r.Shadows, &Shadow{Share: k.Share, Tenant: k.Tenant, Path: &Route{
+			Name: r.Name, Contract: r.Contract, Class: ClassShadow, Deadline: time.Duration(k.Deadline),
+			Candidates: []Candidate{c}, Config: r.Config, Revision: r.Revision,
+		}})
+	}
 }
 
 func buildTenant(c *TenantConfig, zone string) (*tenant, error) {
@@ -134,6 +149,11 @@ func buildTenant(c *TenantConfig, zone string) (*tenant, error) {
 // public name, else that of its name at the backend.
 func (s *Snapshot) candidate(public, backend, model string) Candidate {
 	c := Candidate{Backend: backend, Model: model, Weight: 1, QuotaDomain: backend + "/" + public}
+	for i := range s.config.Upstreams {
+		if u := &s.config.Upstreams[i]; u.Name == backend {
+			c.Upstream = u
+		}
+	}
 	for _, name := range []string{backend + "/" + model, public, model} {
 		for i := range s.config.Prices {
 			p := &s.config.Prices[i]

@@ -35,8 +35,8 @@ func TestSampleShowsDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatalf("with all comments removed: %v", err)
 	}
-	if len(full.Routes) != 1 || len(full.Tenants[0].KeyBudgets) != 1 {
-		t.Fatalf("got %d routes and %d key budgets with all comments removed, wanted 1 of each",
+	if len(full.Routes) != 2 || len(full.Tenants[0].KeyBudgets) != 1 {
+		t.Fatalf("got %d routes and %d key budgets with all comments removed, wanted 2 and 1",
 			len(full.Routes), len(full.Tenants[0].KeyBudgets))
 	}
 	if got := full.Routes[0].Candidates; len(got) != 2 || len(full.Upstreams) != 2 || len(full.Rules) != 8 {
@@ -90,6 +90,16 @@ model = "gpt-4.1"
 [[route.candidate]]
 upstream = "claude"
 model = "claude-sonnet-4-5"
+[[route]]
+model = "summaries"
+effect = "read-only"
+[[route.candidate]]
+upstream = "openai"
+model = "gpt-4.1"
+[[route.shadow]]
+upstream = "claude"
+model = "claude-sonnet-4-5"
+tenant = "default"
 `))
 	if err != nil {
 		t.Fatal(err)
