@@ -179,7 +179,7 @@ func keyRevokeCommand() *command {
 
 func keySetupCommand() *command {
 	return &command{
-		name: "setup", short: "make a one-time link that signs a browser in as operator",
+		name: "setup", short: "make a one-time link that signs a browser in as owner",
 		setup: adminCommand(func(fs *flag.FlagSet, af *adminFlags) func(context.Context, *Env, *connection, []string) error {
 			return func(ctx context.Context, env *Env, c *connection, _ []string) error {
 				l, err := opKeySetup.call(ctx, c, none{})
