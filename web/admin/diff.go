@@ -19,3 +19,15 @@ func diffLines(v any) []diffLine {
 	}
 	return out
 }
+
+// firstLine is the first line of a message, and furtherLines what follows it: the
+// difference that a refusal of a configuration tells.
+func firstLine(text string) string {
+	first, _, _ := strings.Cut(text, "\n")
+	return first
+}
+
+func furtherLines(text string) string {
+	_, rest, _ := strings.Cut(text, "\n")
+	return rest
+}

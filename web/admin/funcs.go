@@ -27,7 +27,7 @@ func (p *pages) funcs() template.FuncMap {
 		"usd": usd, "num": num, "bytes": sizeText, "ns": nsText, "ms": msText, "secs": secsText,
 		"when": when, "date": dateText, "until": untilText, "pct": pct, "share": share, "short": short,
 		"join": join, "list": list, "dict": dict, "json": jsonText, "default": orDefault, "add": add,
-		"has": has, "chart": chartOf, "spark": spark, "bar": bar, "lines": lines, "difflines": diffLines, "dollars": dollars, "host": hostOf, "time": timeAttr,
+		"has": has, "chart": chartOf, "spark": spark, "bar": bar, "lines": lines, "difflines": diffLines, "firstline": firstLine, "furtherlines": furtherLines, "dollars": dollars, "host": hostOf, "time": timeAttr,
 		"age": ageText, "clock": clockText, "backwards": backwards, "rate": rate, "cut": clipText, "span": goSpan, "graph": graph, "points": points,
 		"fullest": fullest, "quantity": quantityName, "upper": strings.ToUpper, "hertz": hertz, "count": countText, "recent": recent, "most": most, "negative": negative,
 	}
