@@ -46,7 +46,11 @@ export async function keys(browser) {
   const reply = await chat(renewed, { stream: true, max_tokens: 1000 });
   const reader = reply.body.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";
-  while (!text.includes("alpha alpha")) text += (await reader.read()).value;
+  while (text.split("alpha").length < 4) {
+    const { done, value } = await reader.read();
+    if (done) throw new Error("the stream ended by itself: " + text.slice(-300));
+    text += value;
+  }
   await page.fill("#sure", "robot");
   let revoked = 0;
   page.on("response", (r) => { if (r.url().endsWith("/do/key/revoke")) revoked = Date.now(); });
