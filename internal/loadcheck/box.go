@@ -41,12 +41,14 @@ type box struct {
 
 // configText is a gateway in front of base, with the embedded model beside it.
 func configText(o *options, base string) string {
+	console := fmt.Sprintf("[admin]\nlisten = \"127.0.0.1:%d\"\n", o.port+1)
+	if o.old {
+		console = ""
+	}
 	return fmt.Sprintf(`price_version = "load"
 [server]
 max_requests = 4096
-[admin]
-listen = "127.0.0.1:%d"
-[[model]]
+%s[[model]]
 name = "hearth-tiny"
 path = "embedded"
 [[tenant]]
@@ -74,7 +76,7 @@ max_output_tokens = 100000
 model = "mock"
 input_usd_per_m = "0.10"
 output_usd_per_m = "0.40"
-`, o.port+1, base)
+`, console, base)
 }
 
 // start starts a Hearth in a new data directory, or again in one that is there.

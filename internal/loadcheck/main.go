@@ -25,6 +25,7 @@ type options struct {
 	gap, window  time.Duration
 	rounds       int
 	rows         int
+	old          bool
 }
 
 // checks by name.
@@ -37,6 +38,7 @@ var checks = []struct {
 	{"revoke", "a revoked key's streams end, others do not", checkRevoke},
 	{"times", "time of each page on a large ledger", checkTimes},
 	{"limits", "bounds of connections, watchers and sign-ins", checkLimits},
+	{"gateway", "CPU time of requests and streams", checkGateway},
 	{"start", "time to ready, and memory then", checkStart},
 }
 
@@ -50,6 +52,7 @@ func main() {
 	flag.DurationVar(&o.window, "window", 20*time.Second, "`DURATION` of one measurement")
 	flag.IntVar(&o.rounds, "rounds", 3, "`N` measurements of each kind")
 	flag.IntVar(&o.rows, "rows", 100_000, "`N` rows of the ledger")
+	flag.BoolVar(&o.old, "old", false, "the program is one from before there was a control plane")
 	flag.Usage = func() {
 		fmt.Fprintln(os.Stderr, "usage: loadcheck [flags] CHECK...")
 		for _, c := range checks {

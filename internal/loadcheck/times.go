@@ -16,7 +16,7 @@ import (
 const mostAPage = 200 * time.Millisecond
 
 // pagesTimed are the pages whose time depends on how much there is.
-var pagesTimed = []string{"/", "/ledger", "/ledger?outcome=failed", "/ledger?model=nothing", "/spend", "/spend?by=day", "/tenants", "/tenants/default", "/keys", "/upstreams", "/routes", "/models", "/audit", "/logs", "/config", "/accounts", "/certificates", "/about"}
+var pagesTimed = []string{"/", "/ledger", "/ledger?outcome=error", "/ledger?model=nothing", "/spend", "/spend?by=day", "/tenants", "/tenants/default", "/keys", "/upstreams", "/routes", "/models", "/audit", "/logs", "/config", "/accounts", "/certificates", "/about"}
 
 // checkTimes fills a ledger through the gateway and measures pages.
 func checkTimes(ctx context.Context, o *options) error {
@@ -90,15 +90,17 @@ func (b *box) rows(c *http.Client) (int, error) {
 
 // answerer is a provider that answers at once.
 func answerer() (base string, stop func(), err error) {
-	return serve(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		if r.Method != http.MethodPost {
-			fmt.Fprint(w, `{"object":"list","data":[{"id":"mock","object":"model"}]}`)
-			return
-		}
-		_, _ = io.Copy(io.Discard, r.Body)
-		fmt.Fprint(w, `{"id":"c","object":"chat.completion","created":1,"model":"mock","choices":[{"index":0,"message":{"role":"assistant","content":"Hello."},"finish_reason":"stop"}],"usage":{"prompt_tokens":11,"completion_tokens":3,"total_tokens":14}}`)
-	})
+	return serve(answer)
+}
+
+func answer(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	if r.Method != http.MethodPost {
+		fmt.Fprint(w, `{"object":"list","data":[{"id":"mock","object":"model"}]}`)
+		return
+	}
+	_, _ = io.Copy(io.Discard, r.Body)
+	fmt.Fprint(w, `{"id":"c","object":"chat.completion","created":1,"model":"mock","choices":[{"index":0,"message":{"role":"assistant","content":"Hello."},"finish_reason":"stop"}],"usage":{"prompt_tokens":11,"completion_tokens":3,"total_tokens":14}}`)
 }
 
 // fill has n requests answered.
