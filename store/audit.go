@@ -2,7 +2,9 @@ package store
 
 import (
 	"context"
+	"strings"
 	"time"
+	"unicode"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -12,7 +14,7 @@ import (
 // audited appends a record of a change that is made in the same transaction.
 func (w *writer) audited(a Audit) {
 	for _, p := range []*string{&a.Actor, &a.Action, &a.Subject, &a.Detail} {
-		*p = clip(*p, maxString)
+		*p = clip(readable(*p), maxString)
 	}
 	w.append(&Record{Kind: KindAudit, Audit: &a})
 }
@@ -110,4 +112,27 @@ func (s *Store) Audit(ctx context.Context, a Audit) error {
 		w.audited(a)
 		return nil
 	}))
+}
+
+// legible says whether a text is one line that does nothing to a terminal: no
+// control character, none that turns the direction of what stands around it.
+func legible(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
+}
+
+// readable makes a text legible, for records of what others have named: a line
+// feed must not make a second record of one, as it is shown.
+func readable(s string) string {
+	if legible(s) {
+		return s
+	}
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t' || r == '\r':
+			return ' '
+		case !unicode.IsPrint(r):
+			return unicode.ReplacementChar
+		}
+		return r
+	}, s)
 }

@@ -121,17 +121,24 @@ func loadKeys(tx *bolt.Tx) (map[string]*storedKey, error) {
 }
 
 // check refuses what a key cannot be.
-func (k *Key) check() error {
+func (k *Key) check(old Key) error {
 	if k.Tenant == "" || len(k.Tenant) > maxKeyName || !plain(k.Tenant, maxKeyName) {
 		return infer.Invalid("tenant", "cannot give a key to tenant %.64q: want 1 to %d printable ASCII characters", k.Tenant, maxKeyName)
 	}
 	if clip(k.Name, maxKeyName) != k.Name {
 		return infer.Invalid("name", "cannot name a key so: want at most %d bytes of UTF-8", maxKeyName)
 	}
+	// A name from before this was asked stays until it is changed.
+	if k.Name != old.Name && !legible(k.Name) {
+		return infer.Invalid("name", "cannot name a key so: want no control characters, it is shown on terminals")
+	}
 	for _, l := range []struct {
 		what string
 		list []string
 	}{{"models", k.Models}, {"tools", k.Tools}, {"data_classes", k.DataClasses}, {"regions", k.Regions}, {"effects", k.Effects}} {
+		if i := slices.IndexFunc(l.list, func(m string) bool { return !legible(m) }); i >= 0 {
+			return infer.Invalid(l.what, "cannot allow %.64q: want no control characters", l.list[i])
+		}
 		if len(l.list) > maxKeyList || slices.ContainsFunc(l.list, func(m string) bool { return m == "" || clip(m, maxString) != m }) {
 			return infer.Invalid(l.what, "cannot allow these: want at most %d names of 1 to %d bytes", maxKeyList, maxString)
 		}
@@ -170,7 +177,7 @@ func newSecret() string {
 // Limits, Budgets, Tools, DataClasses, Regions and Effects; the rest is set by
 // the store. As names who does it.
 func (s *Store) CreateKey(ctx context.Context, k Key) (NewKey, error) {
-	if err := k.check(); err != nil {
+	if err := k.check(Key{}); err != nil {
 		return NewKey{}, err
 	}
 	secret := newSecret()
@@ -221,7 +228,7 @@ func (s *Store) RotateKey(ctx context.Context, id string, grace time.Duration) (
 func (s *Store) UpdateKey(ctx context.Context, k Key) (Key, error) {
 	return s.editKey(ctx, "key/update", k.ID, func(old *storedKey) error {
 		k.Tenant = old.Tenant
-		if err := k.check(); err != nil {
+		if err := k.check(old.Key); err != nil {
 			return err
 		}
 		old.take(&k)
@@ -243,7 +250,7 @@ func (s *Store) EditKey(ctx context.Context, action, id string, edit func(k *Key
 			return err
 		}
 		k.Tenant = old.Tenant
-		if err := k.check(); err != nil {
+		if err := k.check(old.Key); err != nil {
 			return err
 		}
 		old.note = note

@@ -110,7 +110,12 @@ func TestBadKeysAreRefused(t *testing.T) {
 		"tenant": {},
 		"spaces": {Tenant: "a b"},
 		"name":   {Tenant: "a", Name: strings.Repeat("x", 300)},
+		"line":   {Tenant: "a", Name: "x\ny"},
+		"escape": {Tenant: "a", Name: "x\x1b[2Jy"},
+		"c1":     {Tenant: "a", Name: "x\u009b2Jy"},
+		"turned": {Tenant: "a", Name: "x\u202ey"},
 		"model":  {Tenant: "a", Models: []string{""}},
+		"models": {Tenant: "a", Models: []string{"a\x1b[2J"}},
 		"limit":  {Tenant: "a", Limits: Limits{TokensPerMinute: -1}},
 		"period": {Tenant: "a", Budgets: []KeyBudget{{"week", 1}}},
 		"twice":  {Tenant: "a", Budgets: []KeyBudget{{Day, 1}, {Day, 2}}},
@@ -135,5 +140,21 @@ func BenchmarkVerify(b *testing.B) {
 		if _, ok := s.Verify(k.Secret); !ok {
 			b.Fatal("refused")
 		}
+	}
+}
+
+// A record of what somebody else has named is one line, whatever they named it.
+func TestAuditRecordsAreOneLine(t *testing.T) {
+	s := open(t, Options{})
+	ctx := As(context.Background(), "mal\nroot (owner)")
+	if err := s.Audit(ctx, Audit{Action: "test", Subject: "a\x1b[2Jb\u202e", Detail: "ünï → one\r\ntwo"}); err != nil {
+		t.Fatal(err)
+	}
+	p, err := s.Audits(ctx, 1, 0)
+	if err != nil || len(p.Entries) != 1 {
+		t.Fatal(p, err)
+	}
+	if e := p.Entries[0]; e.Actor != "mal root (owner)" || e.Subject != "a\ufffd[2Jb\ufffd" || e.Detail != "ünï → one  two" {
+		t.Errorf("%q %q %q", e.Actor, e.Subject, e.Detail)
 	}
 }
