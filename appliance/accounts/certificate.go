@@ -230,7 +230,7 @@ func matches(match string, c *x509.Certificate) (string, bool) {
 		}
 	}
 	for _, h := range have {
-		if len(h) > 512 || strings.ContainsFunc(h, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		if len(h) > 512 || !legible(h) {
 			continue
 		}
 		is := h

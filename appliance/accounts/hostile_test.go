@@ -28,3 +28,18 @@ func TestHostileIssuers(t *testing.T) {
 		}
 	}
 }
+
+// Names that others choose do nothing to a terminal or to the line they stand in.
+func TestIllegibleNames(t *testing.T) {
+	for _, name := range []string{"a\nb", "a\x1b[2J", "a\u009b2J", "a\u202eb", "a\u2028b", "a\u2066b", "a\x7f"} {
+		if err := checkLabel(name); err == nil {
+			t.Errorf("%q is taken", name)
+		}
+		if got := printable(map[string]any{"name": name}, "name"); got != "" {
+			t.Errorf("a claim %q counts as %q", name, got)
+		}
+	}
+	if err := checkLabel("Jürgens Schlüssel 🔑"); err != nil {
+		t.Error(err)
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
@@ -389,7 +390,7 @@ func texts(v any) []string {
 // printable is a claim that can stand in a record, else nothing.
 func printable(claims map[string]any, path string) string {
 	t, _ := claim(claims, path).(string)
-	if len(t) > 128 || strings.ContainsFunc(t, func(r rune) bool { return r < ' ' || r == 0x7f || r == 0xfffd }) {
+	if len(t) > 128 || !legible(t) || strings.ContainsRune(t, unicode.ReplacementChar) {
 		return ""
 	}
 	return t

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/go-webauthn/webauthn/protocol"
 	"github.com/go-webauthn/webauthn/webauthn"
@@ -182,10 +183,16 @@ func (a *Accounts) attested(r *registration, ac *account, answer []byte, name st
 }
 
 func checkLabel(name string) error {
-	if name == "" || len(name) > maxName || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+	if name == "" || len(name) > maxName || !legible(name) {
 		return infer.Invalid("name", "cannot be used: wanted 1 to %d bytes without control characters", maxName)
 	}
 	return nil
+}
+
+// legible says whether a text is one line that does nothing to what shows it: no
+// control character, none that turns the direction of what stands around it.
+func legible(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
 // FinishPasskey takes the authenticator's answer and adds the passkey.

@@ -93,7 +93,7 @@ func (a *Accounts) CreateToken(ctx context.Context, id, name string, role admin.
 	switch err := a.checkRole(role, tenant); {
 	case err != nil:
 		return NewToken{}, err
-	case name == "" || len(name) > maxName || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }):
+	case name == "" || len(name) > maxName || !legible(name):
 		return NewToken{}, infer.Invalid("name", "cannot be used for a token: wanted 1 to %d bytes without control characters", maxName)
 	case life < time.Minute || life > maxTokenLife:
 		return NewToken{}, infer.Invalid("life_ns", "got %s, wanted 1m to %s", life, maxTokenLife)
