@@ -29,7 +29,7 @@ export async function topic(name, run) {
   const began = Date.now();
   opened.length = 0;
   let timer;
-  const late = new Promise((_, no) => { timer = setTimeout(() => no(new Error("not done after 8 minutes")), 480e3); });
+  const late = new Promise((_, no) => { timer = setTimeout(() => no(new Error("not done after 15 minutes")), 900e3); });
   try {
     await Promise.race([run(), late]);
   } catch (error) {
