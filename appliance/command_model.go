@@ -132,7 +132,7 @@ server may not read is handed to it in pieces; what broke off goes on there.`,
 				m, err := at.add(ctx, env, show, modelSource{Path: path, Name: *name, Digest: *digest})
 				show.Done()
 				if err != nil {
-					return fmt.Errorf("cannot add %s: %w", args[0], err)
+					return err
 				}
 				if af.json {
 					return printJSON(env.Stdout, m)

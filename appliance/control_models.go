@@ -246,6 +246,10 @@ func (a *Appliance) addModel(ctx context.Context, r modelSource) (job, error) {
 	if !filepath.IsAbs(r.Path) {
 		return job{}, infer.Invalid("path", "got %.200q, wanted an absolute path on the box", r.Path)
 	}
+	st, err := os.Stat(r.Path)
+	if err == nil && !st.Mode().IsRegular() && !st.IsDir() {
+		return job{}, infer.Invalid("path", "is neither a regular file nor a folder") // to open a pipe would wait for its writer
+	}
 	f, err := os.Open(r.Path) // so that a slip is told at once
 	if err != nil {
 		e := libraryFault(err).(*infer.Error)
@@ -288,7 +292,7 @@ func (a *Appliance) removeModel(_ context.Context, r modelRemoval) error {
 	}
 	if r.Name == config.EmbeddedModel {
 		if _, err := a.artifacts.Show(r.Name); err != nil {
-			return infer.Errorf(infer.CodeConflict, "cannot remove %s: it is inside the binary; model/unload takes it out of memory", r.Name)
+			return infer.Errorf(infer.CodeConflict, "cannot remove %s: it is inside the binary; unload it to take it out of memory", r.Name)
 		}
 	}
 	if err := a.artifacts.Remove(r.Name); err != nil {
