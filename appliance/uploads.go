@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"hearth/appliance/progress"
 	"hearth/engine/infer"
@@ -130,7 +131,7 @@ func (u *uploads) begin(r uploadBegin) (upload, error) {
 	r.Digest = strings.ToLower(strings.TrimPrefix(r.Digest, "sha256:"))
 	b, err := hex.DecodeString(r.Digest)
 	switch {
-	case r.File == "" || r.File == "." || r.File == ".." || len(r.File) > 255 || r.File != filepath.Base(r.File) || strings.ContainsAny(r.File, "\x00\\/"):
+	case r.File == "" || r.File == "." || r.File == ".." || len(r.File) > 255 || r.File != filepath.Base(r.File) || strings.ContainsAny(r.File, "\\/") || strings.ContainsFunc(r.File, func(c rune) bool { return !unicode.IsPrint(c) }):
 		return upload{}, infer.Invalid("file", "got %.80q, wanted the name of a file without its folder", r.File)
 	case r.Size < 1 || r.Size > maxUploadBytes:
 		return upload{}, infer.Invalid("size", "got %d bytes, wanted 1 to %d", r.Size, int64(maxUploadBytes))
