@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"path"
 	"strings"
+	"sync"
 
 	"hearth/engine/infer"
 )
@@ -25,16 +26,18 @@ var mediaTypes = map[string]string{".css": "text/css; charset=utf-8", ".js": "te
 // pages are the templates and assets, read once. Assets live below a folder
 // named for their digest, so that browsers may keep them for ever.
 type pages struct {
-	byFile map[string]*template.Template
-	folder string            // /assets/DIGEST/
-	files  map[string][]byte // by name
-	gzip   map[string][]byte
+	byFile  map[string]*pageTemplate
+	shared  *template.Template // never executed: that would end its cloning
+	cloning sync.Mutex
+	folder  string            // /assets/DIGEST/
+	files   map[string][]byte // by name
+	gzip    map[string][]byte
 }
 
 // loadPages reads assets/: *.html are shared templates, pages/*.html one page
 // each, the rest is served.
 func loadPages() (*pages, error) {
-	p := &pages{byFile: map[string]*template.Template{}, files: map[string][]byte{}, gzip: map[string][]byte{}}
+	p := &pages{byFile: map[string]*pageTemplate{}, files: map[string][]byte{}, gzip: map[string][]byte{}}
 	sum := sha256.New()
 	err := fs.WalkDir(assetFiles, "assets", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || path.Ext(name) == ".html" || path.Ext(name) == ".txt" {
@@ -57,7 +60,7 @@ func loadPages() (*pages, error) {
 		return nil, err
 	}
 	p.folder = "/assets/" + hex.EncodeToString(sum.Sum(nil)[:8]) + "/"
-	shared, err := template.New("").Option("missingkey=zero").Funcs(p.funcs()).ParseFS(assetFiles, "assets/*.html")
+	p.shared, err = template.New("").Option("missingkey=zero").Funcs(p.funcs()).ParseFS(assetFiles, "assets/*.html")
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the page templates: %w", err)
 	}
@@ -66,31 +69,51 @@ func loadPages() (*pages, error) {
 		return nil, err
 	}
 	for _, name := range list {
-		t, err := shared.Clone()
-		if err == nil {
-			t, err = t.ParseFS(assetFiles, name)
-		}
+		text, err := assetFiles.ReadFile(name)
 		if err != nil {
-			return nil, fmt.Errorf("cannot read the page template %s: %w", name, err)
+			return nil, err
 		}
+		t := &pageTemplate{live: bytes.Contains(text, []byte(`{{define "live"}}`))}
+		t.parse = sync.OnceValues(func() (*template.Template, error) { return p.parse(name) })
 		p.byFile[strings.TrimSuffix(path.Base(name), ".html")] = t
 	}
 	return p, nil
 }
 
+// pageTemplate is a page with all that it shares with the others. It is parsed
+// when it is first asked for: most appliances show few pages, and what lies
+// about is looked at by every garbage collection.
+type pageTemplate struct {
+	parse func() (*template.Template, error)
+	live  bool // it has a part that changes by itself
+}
+
+func (p *pages) parse(name string) (*template.Template, error) {
+	p.cloning.Lock()
+	t, err := p.shared.Clone()
+	p.cloning.Unlock()
+	if err == nil {
+		t, err = t.ParseFS(assetFiles, name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the page template %s: %w", name, err)
+	}
+	return t, nil
+}
+
 func (p *pages) has(file string) bool { return p.byFile[file] != nil }
 
-func (p *pages) hasLive(file string) bool {
-	t := p.byFile[file]
-	return t != nil && t.Lookup("live") != nil
-}
+func (p *pages) hasLive(file string) bool { return p.has(file) && p.byFile[file].live }
 
 // execute renders one template of a page. Functions that depend on who looks
 // find the exchange in the data.
 func (p *pages) execute(file, name string, x *exchange, data pageData) ([]byte, error) {
-	t := p.byFile[file]
-	if t == nil {
+	if !p.has(file) {
 		return nil, infer.Errorf(infer.CodeInternal, "there is no page template %s", file)
+	}
+	t, err := p.byFile[file].parse()
+	if err != nil {
+		return nil, err
 	}
 	data["x"] = view{x}
 	var b bytes.Buffer
