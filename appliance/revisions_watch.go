@@ -61,8 +61,8 @@ func (a *Appliance) openConfigWatch(ctx context.Context) error {
 	a.onClose(func() error {
 		b.end()
 		a.reloading.Lock() // what changes it now ends first
-		a.reloading.Unlock()
 		b.stopUndo()
+		a.reloading.Unlock()
 		b.wg.Wait()
 		return nil
 	})

@@ -167,11 +167,13 @@ func TestSlowIssuer(t *testing.T) {
 func TestHostileIssuer(t *testing.T) {
 	elsewhere := newIssuer(t, allKeys())
 	for what, reply := range map[string]http.HandlerFunc{
-		"redirect to another host": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL+"/jwks", 302) },
-		"redirect to metadata": func(w http.ResponseWriter, r *http.Request) {
-			http.Redirect(w, r, "http://169.254.169.254/latest/meta-data/", 302)
+		"redirect to another host": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, elsewhere.URL+"/jwks", http.StatusFound)
 		},
-		"redirect in a circle": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/jwks", 302) },
+		"redirect to metadata": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://169.254.169.254/latest/meta-data/", http.StatusFound)
+		},
+		"redirect in a circle": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/jwks", http.StatusFound) },
 		"redirect to a file": func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Location", "file:///etc/passwd")
 			w.WriteHeader(302)

@@ -70,7 +70,7 @@ func run() error {
 	}
 	std := entry{Module: "std", Version: "go"}
 	if std.Texts, err = texts(root); err != nil || len(std.Texts) == 0 {
-		return fmt.Errorf("Go has no licence text in %s: %v", root, err)
+		return fmt.Errorf("no licence text of Go in %s: %v", root, err)
 	}
 	all = append(all, std)
 	vendored, err := os.ReadFile("web/admin/assets/vendored.txt")

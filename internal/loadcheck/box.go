@@ -35,7 +35,6 @@ type box struct {
 	key    string
 	roots  *x509.CertPool
 	ready  time.Duration // from the start of the process
-	ca     string
 	config string
 }
 

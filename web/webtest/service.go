@@ -40,8 +40,6 @@ type Service struct {
 
 	responses responses
 
-	mu sync.Mutex
-
 	onces onces
 }
 
