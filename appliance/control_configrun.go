@@ -97,8 +97,18 @@ func (c *control) doubts(conf *config.Config, text []byte) []config.Fault {
 	return config.Locate(text, doubts(conf, c.file, localModels(conf, c.dir), getenv))
 }
 
+// checking bounds how many texts are looked at side by side: a large one takes a
+// core for seconds, and everybody who reads the configuration may ask.
+var checking = make(chan struct{}, 2)
+
 func checkText(ctx context.Context, c *control, r configCheck) (checkedText, error) {
 	out := checkedText{Faults: []config.Fault{}, Doubts: []config.Fault{}, Changed: []changedKey{}}
+	select {
+	case checking <- struct{}{}:
+		defer func() { <-checking }()
+	case <-ctx.Done():
+		return out, infer.Errorf(infer.CodeUnavailable, "the check was left before its turn")
+	}
 	cur, err := c.current()
 	if err != nil {
 		return out, err
