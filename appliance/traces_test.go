@@ -214,8 +214,15 @@ func TestOneTrace(t *testing.T) {
 	if r.auth != "Bearer s3cr3t" {
 		t.Errorf("sent with %q", r.auth)
 	}
-	if s := b.traces.stats(); s.Exported != uint64(len(r.spans)) || s.Dropped != 0 {
-		t.Errorf("%+v of %d", s, len(r.spans))
+	// The sender counts once it has read our answer.
+	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+		s := b.traces.stats()
+		if s.Exported == uint64(len(r.spans)) && s.Dropped == 0 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%+v of %d", s, len(r.spans))
+		}
 	}
 }
 
