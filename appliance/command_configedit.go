@@ -19,24 +19,8 @@ import (
 // editing makes the setup of a command that reads or changes the configuration:
 // through a running server, or in the file, before a first start also without a
 // ledger.
-func editing(more func(fs *flag.FlagSet, af *adminFlags) func(ctx context.Context, env *Env, c *connection, args []string) error) func(*flag.FlagSet) func(context.Context, *Env, []string) error {
-	return func(fs *flag.FlagSet) func(context.Context, *Env, []string) error {
-		af := &adminFlags{}
-		af.declare(fs)
-		run := more(fs, af)
-		return func(ctx context.Context, env *Env, args []string) (err error) {
-			dir, path, err := af.locate(env)
-			if err != nil {
-				return err
-			}
-			c, err := connectConfig(ctx, env, dir, path, af.file != "")
-			if err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, c.close()) }()
-			return run(ctx, env, c, args)
-		}
-	}
+func editing(more connected) func(*flag.FlagSet) func(context.Context, *Env, []string) error {
+	return over(connectConfig, more)
 }
 
 // connectConfig finds the server that serves by the file, or works on the file.

@@ -24,9 +24,15 @@ func (f *adminFlags) declare(fs *flag.FlagSet) {
 	fs.BoolVar(&f.json, "json", false, "print one JSON document")
 }
 
-// adminCommand makes the setup of a command that works on the store: more
-// declares its own flags and gives what runs.
-func adminCommand(more func(fs *flag.FlagSet, af *adminFlags) func(ctx context.Context, env *Env, c *connection, args []string) error) func(*flag.FlagSet) func(context.Context, *Env, []string) error {
+// connected declares the flags of a command that works over a connection, and
+// gives what runs over it.
+type connected = func(fs *flag.FlagSet, af *adminFlags) func(ctx context.Context, env *Env, c *connection, args []string) error
+
+// dialer makes the connection of a command; named says that --config was given.
+type dialer func(ctx context.Context, env *Env, dir dataDir, file string, named bool) (*connection, error)
+
+// over makes the setup of a command that works over what dial connects to.
+func over(dial dialer, more connected) func(*flag.FlagSet) func(context.Context, *Env, []string) error {
 	return func(fs *flag.FlagSet) func(context.Context, *Env, []string) error {
 		af := &adminFlags{}
 		af.declare(fs)
@@ -36,17 +42,29 @@ func adminCommand(more func(fs *flag.FlagSet, af *adminFlags) func(ctx context.C
 			if err != nil {
 				return err
 			}
-			c, err := connect(env, dir, func() (*config.Config, error) { return config.Load(path) })
+			c, err := dial(ctx, env, dir, path, af.file != "")
 			if err != nil {
 				return err
 			}
 			defer func() { err = errors.Join(err, c.close()) }()
-			if c.local != nil {
-				c.local.file = path
-			}
 			return run(ctx, env, c, args)
 		}
 	}
+}
+
+// adminCommand makes the setup of a command that works on the store: more
+// declares its own flags and gives what runs.
+func adminCommand(more connected) func(*flag.FlagSet) func(context.Context, *Env, []string) error {
+	return over(connectStore, more)
+}
+
+// connectStore finds a running server, or opens the database of dir.
+func connectStore(_ context.Context, env *Env, dir dataDir, file string, _ bool) (*connection, error) {
+	c, err := connect(env, dir, func() (*config.Config, error) { return config.Load(file) })
+	if err == nil && c.local != nil {
+		c.local.file = file
+	}
+	return c, err
 }
 
 func keyCommand() *command {
