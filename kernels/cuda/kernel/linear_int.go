@@ -1,0 +1,17 @@
+package kernel
+
+import (
+	"fmt"
+
+	"hearth/kernels"
+)
+
+func layoutInt(w *Weight, _ []*kernels.Tensor) error {
+	return fmt.Errorf("cannot lay out weights: no kernel reads %s yet", w.Type)
+}
+
+func linearInt(_ Target, w *Weight, _ LinearCall) ([]Launch, error) {
+	return nil, fmt.Errorf("cannot multiply: no kernel reads %s yet", w.Type)
+}
+
+func scratchInt(*Weight, int) int64 { return 0 }
