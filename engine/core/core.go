@@ -68,7 +68,8 @@ type Core struct {
 	stepSum    uint64
 	logits     []float32
 	hidden     []float32
-	mask       []uint32
+	texts      *texts
+	chosen     []chosen // in this step, for the texts
 	scratch    sampler.Scratch
 	rows       []row
 }
@@ -96,7 +97,7 @@ func New(cfg Config) *Core {
 		quit:  make(chan struct{}),
 		gone:  make(chan struct{}),
 		jobs:  map[*Job]struct{}{},
-		mask:  make([]uint32, (cfg.Program.Vocab+31)/32),
+		texts: newTexts(cfg.Piece),
 	}
 	c.publish()
 	go c.loop()
@@ -160,6 +161,8 @@ func (c *Core) Close() {
 
 func (c *Core) loop() {
 	err := c.steploop()
+	c.texts.close()
+	c.heed()
 	if err == nil {
 		err = ErrClosed
 	}
@@ -186,6 +189,9 @@ func (c *Core) steploop() error {
 		if !c.intake() {
 			return nil
 		}
+		if c.texts.settled() {
+			c.heed()
+		}
 		if c.cfg.BeforeStep != nil {
 			c.cfg.BeforeStep(c.steps, c.sched.List(), c.sched.Preempt)
 		}
@@ -204,7 +210,10 @@ func (c *Core) steploop() error {
 			return &infer.Error{Code: infer.CodeUnavailable, Message: "the device failed during a step", Cause: err}
 		}
 		c.sched.Done()
+		c.texts.settle()
+		c.heed()
 		c.harvest(plan)
+		c.texts.hand(c.chosen)
 		c.steps++
 		c.publish()
 	}

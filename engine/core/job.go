@@ -58,11 +58,15 @@ type Job struct {
 
 	stream *Stream
 	runs   []*run
-	open   int
+	open   int // choices in the loop
 	usage  infer.Usage
 	came   time.Time // into the loop
 	begun  bool
 	ended  bool
+
+	// Below: owned by the texts once a token of the job was handed over.
+	unsaid  int  // choices whose text is not finished
+	touched bool // events were pushed and not signalled
 }
 
 // run is a choice in the loop.
@@ -74,7 +78,14 @@ type run struct {
 	made    int
 	ends    []int32 // tokens that end it
 	lps     []infer.TokenLogprob
-	over    bool
+	over    bool // it is not in the loop any more
+
+	// Below: owned by the texts between hand and settle.
+	taken  int  // tokens that became text
+	closed bool // its text is finished
+	fault  error
+	mask   []uint32 // with a Matcher: what may follow
+	masked bool     // mask is that of the next token
 }
 
 func (c *Core) start(j *Job) {
@@ -109,7 +120,7 @@ func (c *Core) start(j *Job) {
 		}
 		c.sched.Add(r.seq)
 	}
-	j.open, j.came = len(j.runs), time.Now()
+	j.open, j.unsaid, j.came = len(j.runs), len(j.runs), time.Now()
 	c.jobs[j] = struct{}{}
 }
 
@@ -134,33 +145,30 @@ func (c *Core) begin(j *Job) {
 		j.Served.Queued = d
 	}
 	j.stream.push(infer.Event{Kind: infer.EventStart, Usage: &u, Model: &j.Served})
+	j.stream.signal()
 }
 
-// finish ends one choice, and the job with its last one.
+// finish ends one choice; its text is finished behind the tokens before.
 func (c *Core) finish(r *run, reason infer.FinishReason) {
+	if r.over {
+		return
+	}
+	c.chosen = append(c.chosen, chosen{run: r, finish: reason})
+	c.retire(r)
+}
+
+// retire takes a choice out of the loop. The stream ends where its texts do.
+func (c *Core) retire(r *run) {
 	if r.over {
 		return
 	}
 	r.over = true
 	c.sched.Finish(r.seq)
 	j := r.job
-	if r.Embed == nil {
-		for _, ev := range r.Text.Finish(reason) {
-			c.emit(r, ev)
-		}
-		j.usage.ReasoningTokens += r.Text.ReasoningTokens()
-	}
-	j.usage.CompletionTokens += r.made
 	if j.open--; j.open == 0 {
-		u := j.usage
-		j.stream.push(infer.Event{Kind: infer.EventUsage, Usage: &u})
-		c.end(j, nil)
+		j.ended = true
+		delete(c.jobs, j)
 	}
-}
-
-func (c *Core) emit(r *run, ev infer.Event) {
-	ev.Choice = r.Index
-	r.job.stream.push(ev)
 }
 
 // end removes a job, whatever state its choices are in.

@@ -2,7 +2,6 @@ package core
 
 import (
 	"math"
-	"slices"
 
 	"hearth/engine/infer"
 	"hearth/engine/sampler"
@@ -90,9 +89,6 @@ func (c *Core) harvest(plan []sched.Slot) {
 			logit++
 		}
 	}
-	for _, sl := range plan {
-		sl.Seq.Data.(*run).job.stream.signal()
-	}
 }
 
 // started sends the start event and, at the right moment, the echo.
@@ -105,29 +101,24 @@ func (c *Core) started(r *run) {
 	if r.HasEcho && !r.Sampling.PromptLogprobs {
 		r.HasEcho = false
 		if r.Echo != "" {
-			c.emit(r, infer.Event{Kind: infer.EventText, Text: r.Echo})
+			c.echo(r, infer.Event{Kind: infer.EventText, Text: r.Echo})
 		}
 	}
+}
+
+// echo pushes from the loop what comes before all tokens.
+func (c *Core) echo(r *run, ev infer.Event) {
+	r.emit([]infer.Event{ev})
+	r.job.stream.signal()
 }
 
 func (c *Core) promptLogprob(r *run, pos int, logits []float32) {
 	if len(r.lps) == 0 {
-		r.lps = append(r.lps, c.logprob(r.Prompt[0], math.NaN(), nil))
+		r.lps = append(r.lps, logprob(c.cfg.Piece, r.Prompt[0], math.NaN(), nil))
 	}
 	next := r.Prompt[pos+1]
 	lp, top := sampler.Logprobs(logits, next, r.Sampling.TopLogprobs)
-	r.lps = append(r.lps, c.logprob(next, lp, top))
-}
-
-func (c *Core) logprob(token int32, lp float64, top []sampler.Ranked) infer.TokenLogprob {
-	out := infer.TokenLogprob{ID: token, Bytes: c.cfg.Piece(token), Logprob: lp}
-	if top != nil {
-		out.Top = make([]infer.TopLogprob, len(top))
-		for i, t := range top {
-			out.Top[i] = infer.TopLogprob{ID: t.Token, Bytes: c.cfg.Piece(t.Token), Logprob: t.Logprob}
-		}
-	}
-	return out
+	r.lps = append(r.lps, logprob(c.cfg.Piece, next, lp, top))
 }
 
 // sample chooses the next token of r from its logits and moves the choice on.
@@ -138,9 +129,9 @@ func (c *Core) sample(r *run, logits []float32) {
 	if r.Sampling.PromptLogprobs && r.HasEcho {
 		r.HasEcho = false
 		if len(r.lps) == 0 {
-			r.lps = append(r.lps, c.logprob(r.Prompt[0], math.NaN(), nil))
+			r.lps = append(r.lps, logprob(c.cfg.Piece, r.Prompt[0], math.NaN(), nil))
 		}
-		c.emit(r, infer.Event{Kind: infer.EventText, Text: r.Echo, Logprobs: r.lps})
+		c.echo(r, infer.Event{Kind: infer.EventText, Text: r.Echo, Logprobs: r.lps})
 	}
 	if r.Max == 0 {
 		c.finish(r, infer.FinishLength)
@@ -150,20 +141,16 @@ func (c *Core) sample(r *run, logits []float32) {
 	if r.made < r.Sampling.MinTokens {
 		banned = r.ends
 	}
-	var allowed []uint32
-	if r.Matcher != nil {
-		r.Matcher.Mask(c.mask)
-		allowed = c.mask
-		if banned != nil && !leaves(allowed, banned) {
-			banned = nil // the grammar allows nothing else: it ends early
-		}
+	allowed := c.allow(r)
+	if allowed != nil && banned != nil && !leaves(allowed, banned) {
+		banned = nil // the grammar allows nothing else: it ends early
 	}
 	res := r.sampler.Pick(logits, r.made, allowed, banned, &c.scratch)
 	r.sampler.Accept(res.Token)
 	r.made++
 	c.outputs++
 	r.seq.Tokens = append(r.seq.Tokens, res.Token)
-	c.advance(r, res)
+	c.tell(r, res)
 }
 
 // leaves says whether mask has a bit outside of banned.
@@ -183,44 +170,4 @@ func leaves(mask []uint32, banned []int32) bool {
 		}
 	}
 	return n > 0
-}
-
-// advance hands the new token to the matcher and the text layer and decides
-// whether the choice goes on.
-func (c *Core) advance(r *run, res sampler.Result) {
-	token := res.Token
-	var lp *infer.TokenLogprob
-	if r.Sampling.Logprobs {
-		v := c.logprob(token, res.Logprob, res.Top)
-		lp = &v
-	}
-	if slices.Contains(r.ends, token) {
-		if lp != nil {
-			lp.Bytes = []byte{} // an end token is no text
-		}
-		c.push(r, token, true, lp)
-		c.finish(r, infer.FinishStop)
-		return
-	}
-	if r.Matcher != nil {
-		if err := r.Matcher.Accept(token); err != nil {
-			c.end(r.job, &infer.Error{Code: infer.CodeInternal, Message: "constrained decoding failed", Cause: err})
-			return
-		}
-	}
-	stopped := c.push(r, token, false, lp)
-	switch {
-	case stopped:
-		c.finish(r, infer.FinishStop)
-	case r.made >= r.Max:
-		c.finish(r, infer.FinishLength)
-	}
-}
-
-func (c *Core) push(r *run, token int32, end bool, lp *infer.TokenLogprob) (stopped bool) {
-	events, stopped := r.Text.Push(token, end, lp)
-	for _, ev := range events {
-		c.emit(r, ev)
-	}
-	return stopped
 }
