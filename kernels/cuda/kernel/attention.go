@@ -48,11 +48,15 @@ type AttentionCall struct {
 	Eps     float32
 	QRope   *Rotation // nil: not rotated
 	KRope   *Rotation
-	// MaxChunks bounds the chunks of keys of any row (decode form); Tiles is the
-	// number of prefill tiles (prefill form).
+	// MaxChunks bounds the chunks of keys of any row, counted from position 0
+	// whatever the window is (decode form); Tiles is the number of prefill tiles
+	// (prefill form).
 	MaxChunks int
 	Tiles     int
-	Scratch   Addr // AttentionScratch bytes, zeroed once when allocated
+	// Scratch is AttentionScratch bytes, zeroed once when allocated, for every call
+	// with this Heads, KVHeads and HeadDim: what must be zero lies where Rows and
+	// MaxChunks do not move it.
+	Scratch Addr
 }
 
 // BlockBytes is the size of one block of the cache of a layer.
@@ -65,7 +69,7 @@ func AppendKV(t Target, c AttentionCall) ([]Launch, error) {
 }
 
 // Decode gives the launches of attention for rows that are each the last of its
-// sequence or any other; one block a row, KV head and chunk.
+// sequence or any other; one block a row, KV head and chunk. Out is not Q.
 func Decode(t Target, c AttentionCall) ([]Launch, error) {
 	return nil, fmt.Errorf("cannot attend: no kernel yet")
 }

@@ -33,7 +33,7 @@ type Weight struct {
 }
 
 // LinearCall is y = x·Wᵀ with what is fused before and after it. The result for
-// a row has the same bits whatever Rows is.
+// a row has the same bits whatever Rows is. Y shares no memory with X.
 type LinearCall struct {
 	Rows int // rows computed; the grid and the tier follow it
 	X    Mat // (Rows, K)
@@ -47,9 +47,16 @@ type LinearCall struct {
 	Residual bool // y is added to what Y holds
 	Act      Activation
 
-	// Scratch holds operand forms and partial sums: ScratchBytes of it.
+	// Scratch holds operand forms and partial sums: ScratchBytes of it. All linears
+	// share it: what it holds before a launch is another's.
 	Scratch Addr
+	// Counters are CounterBytes of zeros, for blocks to count each other's arrival.
+	// All linears share them: a launch leaves zeros behind.
+	Counters Addr
 }
+
+// CounterBytes is the size of LinearCall.Counters.
+const CounterBytes = 256 << 10
 
 // NewWeight lays out tensors of one type and one K as one weight. gated asks for
 // exactly two of equal shape, gate first.

@@ -26,7 +26,10 @@ type Plan struct {
 }
 
 // Mat is a float32 matrix in device memory: row r begins at Addr + 4·Stride·r.
-// Several registers may be columns of one matrix.
+// Several registers may be columns of one matrix. Addr is a multiple of 16 bytes
+// and Stride one of 4 values; the width is any number. All of it has been written
+// once before the first launch, so that padding rows hold numbers, though not
+// always finite ones.
 type Mat struct {
 	Addr   Addr
 	Stride int // values

@@ -41,7 +41,7 @@ func Embed(_ Target, w Addr, typ kernels.DType, vocab, width int, p Plan, dst Ma
 }
 
 // RMSNorm gives the launch of dst = x / sqrt(mean(x²)+eps) · w, over groups of
-// group values (0: the whole row).
+// group values (0: the whole row). dst may be x.
 func RMSNorm(_ Target, x, dst Mat, w Addr, n, width, group int, eps float32) ([]Launch, error) {
 	if err := checkRows("norm", n, width); err != nil {
 		return nil, err
@@ -57,6 +57,17 @@ func RMSNorm(_ Target, x, dst Mat, w Addr, n, width, group int, eps float32) ([]
 	}
 	return rows("rmsnorm_group", Dim{blocks(width/group, 8), uint32(n), 1},
 		x.Addr, int32(x.Stride), dst.Addr, int32(dst.Stride), w, int32(width/group), int32(group), eps), nil
+}
+
+// NormAdd gives the launch of dst += x / sqrt(mean(x²)+eps) · w, over whole rows.
+func NormAdd(t Target, x, dst Mat, w Addr, rows, width int, eps float32) ([]Launch, error) {
+	return nil, fmt.Errorf("cannot norm: no kernel yet")
+}
+
+// Rope gives the launch that rotates each of heads of headDim values of x in
+// place, where AppendKV does not do it.
+func Rope(t Target, x Mat, p Plan, r Rotation, rows, heads, headDim int) ([]Launch, error) {
+	return nil, fmt.Errorf("cannot rotate: no kernel yet")
 }
 
 // Elementwise gives the launch of OpAdd, OpScale, OpSiluMul, OpGeluMul or
