@@ -1,0 +1,126 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var someKey = key{"m", "k"}
+
+// good is a kernel on all devices with a budget that it keeps.
+func good() (result, map[key]*budget) {
+	all := result{someKey: {}}
+	b := &budget{Module: "m", Kernel: "k", Threads: 128, Shared: 2048, Has: []string{"HMMA"}, Narrow: 1, On: map[string]limit{}}
+	for _, p := range pairs {
+		all[someKey][p] = &measured{
+			entry: entry{name: "k", threads: 128, dynamic: true}, registers: 64, static: 2048,
+			mix: mix{narrow: 1, has: map[string]bool{"HMMA": true}},
+		}
+		b.On[p.String()] = limit{Registers: 64, Dynamic: 16384, Blocks: 5}
+	}
+	return all, map[key]*budget{someKey: b}
+}
+
+// Each gate fails by itself, and nothing fails without cause.
+func TestGates(t *testing.T) {
+	all, budgets := good()
+	if faults := check(all, budgets); len(faults) != 0 {
+		t.Fatalf("good: %v", faults)
+	}
+	p := pair{80, 86}
+	for what, c := range map[string]struct {
+		edit func(*measured, *budget)
+		want string
+	}{
+		"stack":     {func(m *measured, _ *budget) { m.stack = "128 bytes of stack" }, "local memory"},
+		"LDL":       {func(m *measured, _ *budget) { m.mix.local = 1 }, "1 LDL and STL"},
+		"registers": {func(m *measured, _ *budget) { m.registers = 65 }, "65 registers, wanted at most 64"},
+		"static":    {func(m *measured, _ *budget) { m.static = 2049 }, "2049 bytes of static shared memory"},
+		"no mma":    {func(m *measured, _ *budget) { m.mix.has = nil }, "no HMMA"},
+		"narrow":    {func(m *measured, _ *budget) { m.mix.narrow = 2 }, "2 global loads of less than 4 bytes"},
+		"occupancy": {func(_ *measured, b *budget) { b.On["86"] = limit{Registers: 64, Dynamic: 16384, Blocks: 6} }, "5 blocks on an SM, wanted at least 6"},
+		"dynamic":   {func(_ *measured, b *budget) { b.On["86"] = limit{Registers: 64, Blocks: 5} }, "uses dynamic shared memory"},
+		"too large": {func(_ *measured, b *budget) { b.On["86"] = limit{Registers: 64, Dynamic: 99 << 10} }, "does not fit"},
+		"no device": {func(_ *measured, b *budget) { delete(b.On, "86") }, "no budget for this device"},
+		"threads":   {func(m *measured, _ *budget) { m.entry.threads = 256 }, "blocks of 256 threads, its budget of 128"},
+		"no size":   {func(m *measured, b *budget) { m.entry.threads, b.Threads = 0, 0 }, "put its block size into"},
+	} {
+		all, budgets := good()
+		c.edit(all[someKey][p], budgets[someKey])
+		faults := strings.Join(check(all, budgets), "\n")
+		if !strings.Contains(faults, c.want) {
+			t.Errorf("%s: got %q, wanted %q in it", what, faults, c.want)
+		}
+	}
+	all, budgets = good()
+	delete(all[someKey], p)
+	if faults := check(all, budgets); len(faults) != 1 || !strings.Contains(faults[0], "not measured on 86") {
+		t.Errorf("a device that was left out: got %v", faults)
+	}
+	all, budgets = good()
+	all[key{"m", "new"}] = all[someKey]
+	if faults := check(all, budgets); len(faults) != 1 || !strings.Contains(faults[0], "no budget") {
+		t.Errorf("a kernel without budget: got %v", faults)
+	}
+	all, budgets = good()
+	delete(all, someKey)
+	if faults := check(all, budgets); len(faults) != 1 || !strings.Contains(faults[0], "in no PTX") {
+		t.Errorf("a budget without kernel: got %v", faults)
+	}
+}
+
+// What update writes is read back the same, passes, and has headroom that costs
+// no block; what cannot be measured is kept.
+func TestUpdate(t *testing.T) {
+	all, budgets := good()
+	budgets = update(all, budgets)
+	if faults := check(all, budgets); len(faults) != 0 {
+		t.Fatal(faults)
+	}
+	b := budgets[someKey]
+	// More registers than 64 would cost blocks, but shared memory allows no more of them anyway.
+	if l := b.On["86"]; l != (limit{Registers: 68, Dynamic: 16384, Blocks: 5}) {
+		t.Errorf("8.6: got %+v", l)
+	}
+	if l := b.On["90"]; l != (limit{Registers: 64, Dynamic: 16384, Blocks: 8}) {
+		t.Errorf("9.0: got %+v", l) // 65 would let 7 blocks in
+	}
+	file := filepath.Join(t.TempDir(), "budgets.json")
+	if err := writeBudgets(file, budgets); err != nil {
+		t.Fatal(err)
+	}
+	first, _ := os.ReadFile(file)
+	again, err := readBudgets(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := writeBudgets(file, again); err != nil {
+		t.Fatal(err)
+	}
+	if second, _ := os.ReadFile(file); string(first) != string(second) {
+		t.Errorf("read and written again:\n%s\nwanted\n%s", second, first)
+	}
+	all[someKey][pair{90, 90}].registers += headroom + 1
+	if faults := check(all, again); len(faults) == 0 {
+		t.Error("five registers more passed")
+	}
+}
+
+func TestReadBudgetsRefuses(t *testing.T) {
+	for what, text := range map[string]string{
+		"an unknown field":       `[{"module":"m","kernel":"k","register":1}]`,
+		"an unknown instruction": `[{"module":"m","kernel":"k","has":["WGMMA"]}]`,
+		"a kernel twice":         `[{"module":"m","kernel":"k"},{"module":"m","kernel":"k"}]`,
+		"no list":                `{}`,
+	} {
+		file := filepath.Join(t.TempDir(), "budgets.json")
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := readBudgets(file); err == nil {
+			t.Errorf("%s was accepted", what)
+		}
+	}
+}
