@@ -219,10 +219,26 @@ func (b *Batch) Validate(p *Program, kv KVConfig) error {
 	if int(next) != len(b.Tokens) {
 		return fmt.Errorf("batch: spans cover %d of %d rows", next, len(b.Tokens))
 	}
-	if err := checkRows("logits", b.LogitRows, len(b.Tokens), len(b.Logits), p.Vocab); err != nil {
+	if err := b.checkLogits(p); err != nil {
 		return err
 	}
 	return checkRows("hidden", b.HiddenRows, len(b.Tokens), len(b.Hidden), p.Width)
+}
+
+// checkLogits: all rows of logits have room, or with Choices those that are wanted.
+func (b *Batch) checkLogits(p *Program) error {
+	room := len(b.Logits)
+	if b.Choices != nil {
+		if len(b.Choices) != len(b.LogitRows) || len(b.Picks) != len(b.LogitRows) {
+			return fmt.Errorf("batch: %d choices and room for %d picks, want %d", len(b.Choices), len(b.Picks), len(b.LogitRows))
+		}
+		for i := range b.Choices {
+			if !b.Choices[i].Logits {
+				room += p.Vocab // nothing is written
+			}
+		}
+	}
+	return checkRows("logits", b.LogitRows, len(b.Tokens), room, p.Vocab)
 }
 
 // vocabIn is the number of tokens that every embedding of p knows.

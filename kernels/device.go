@@ -25,6 +25,13 @@ type Batch struct {
 	LogitRows []int32   // rows whose logits are wanted, ascending
 	Logits    []float32 // out: (len(LogitRows), Vocab)
 
+	// Choices, if not nil, says for each of LogitRows how its token is chosen; only
+	// a Chooser reads it. Prepare, if set, is called once when the device has been
+	// given all work before that, and completes Choices.
+	Choices []Choice
+	Prepare func()
+	Picks   []Pick // out, as long as Choices
+
 	HiddenRows []int32   // rows whose Final state is wanted, ascending
 	Hidden     []float32 // out: (len(HiddenRows), Width)
 }

@@ -69,6 +69,10 @@ type Core struct {
 	logits     []float32
 	hidden     []float32
 	texts      *texts
+	chooser    kernels.Chooser // the device, if it can
+	choices    []kernels.Choice
+	picks      []kernels.Pick
+	prepare    func()   // choose, made once
 	chosen     []chosen // in this step, for the texts
 	scratch    sampler.Scratch
 	rows       []row
@@ -99,6 +103,8 @@ func New(cfg Config) *Core {
 		jobs:  map[*Job]struct{}{},
 		texts: newTexts(cfg.Piece),
 	}
+	c.chooser, _ = cfg.Device.(kernels.Chooser)
+	c.prepare = c.choose
 	c.publish()
 	go c.loop()
 	return c

@@ -24,9 +24,57 @@ func (c *Core) fill(plan []sched.Slot) {
 		b.Spans = append(b.Spans, kernels.Span{Row: first, Len: int32(sl.Len), Context: int32(q.NumComputed), Blocks: q.Blocks})
 		c.want(r, q, first, sl.Len)
 	}
-	c.logits = grow(c.logits, len(b.LogitRows)*c.cfg.Program.Vocab)
+	c.logits = grow(c.logits, c.askChoices()*c.cfg.Program.Vocab)
 	c.hidden = grow(c.hidden, len(b.HiddenRows)*c.cfg.Program.Width)
 	b.Logits, b.Hidden = c.logits, c.hidden
+}
+
+// askChoices asks the device to choose where it can, and returns how many rows of
+// logits are wanted still.
+func (c *Core) askChoices() (logits int) {
+	b := &c.batch
+	b.Choices, b.Picks, b.Prepare = nil, nil, nil
+	if c.chooser == nil || len(b.LogitRows) == 0 {
+		return len(b.LogitRows)
+	}
+	n := len(b.LogitRows)
+	for len(c.choices) < n {
+		c.choices, c.picks = append(c.choices, kernels.Choice{}), append(c.picks, kernels.Pick{})
+	}
+	b.Choices, b.Picks, b.Prepare = c.choices[:n], c.picks[:n], c.prepare
+	i := 0
+	for _, rw := range c.rows {
+		if rw.run.Embed != nil {
+			continue
+		}
+		ch := &b.Choices[i]
+		*ch = kernels.Choice{Adjust: ch.Adjust[:0], Logits: !rw.sample || rw.run.Sampling.TopLogprobs > c.chooser.MaxTop()}
+		if ch.Logits {
+			logits++
+		}
+		i++
+	}
+	return logits
+}
+
+// choose says how the tokens of this step are chosen, while the device computes
+// the logits; what the step before left to be done is done by then.
+func (c *Core) choose() {
+	c.texts.settle()
+	c.heed()
+	i := 0
+	for _, rw := range c.rows {
+		if rw.run.Embed != nil {
+			continue
+		}
+		ch, r := &c.batch.Choices[i], rw.run
+		i++
+		if ch.Logits || r.over || r.Max == 0 {
+			continue
+		}
+		allowed, banned := c.limits(r)
+		r.sampler.Choice(ch, r.made, allowed, banned)
+	}
 }
 
 // want notes the rows of a slot whose results are needed.
@@ -71,9 +119,16 @@ func (c *Core) harvest(plan []sched.Slot) {
 		q := sl.Seq // computed by now: see sched.Done
 		c.prompts += uint64(max(0, min(q.NumComputed, q.PromptLen)-(q.NumComputed-sl.Len)))
 	}
-	logit, hidden := 0, 0
+	logit, choice, hidden := 0, 0, 0
 	v, w := c.cfg.Program.Vocab, c.cfg.Program.Width
 	for _, rw := range c.rows {
+		if rw.run.Embed == nil && c.batch.Choices != nil {
+			choice++
+			if !c.batch.Choices[choice-1].Logits {
+				c.take(rw.run, &c.batch.Picks[choice-1])
+				continue
+			}
+		}
 		switch {
 		case rw.run.Embed != nil:
 			rw.run.Embed(rw.pos, c.hidden[hidden*w:(hidden+1)*w])
@@ -123,8 +178,24 @@ func (c *Core) promptLogprob(r *run, pos int, logits []float32) {
 
 // sample chooses the next token of r from its logits and moves the choice on.
 func (c *Core) sample(r *run, logits []float32) {
-	if r.over {
+	if !c.ready(r) {
 		return
+	}
+	allowed, banned := c.limits(r)
+	c.accept(r, r.sampler.Pick(logits, r.made, allowed, banned, &c.scratch))
+}
+
+// take is sample for what the device has chosen.
+func (c *Core) take(r *run, pick *kernels.Pick) {
+	if c.ready(r) {
+		c.accept(r, sampler.Picked(pick, r.Sampling.Logprobs))
+	}
+}
+
+// ready says whether r is to have another token, after what comes before all.
+func (c *Core) ready(r *run) bool {
+	if r.over {
+		return false
 	}
 	if r.Sampling.PromptLogprobs && r.HasEcho {
 		r.HasEcho = false
@@ -135,17 +206,24 @@ func (c *Core) sample(r *run, logits []float32) {
 	}
 	if r.Max == 0 {
 		c.finish(r, infer.FinishLength)
-		return
+		return false
 	}
-	var banned []int32
+	return true
+}
+
+// limits are the tokens that may be chosen for r, and those that may not.
+func (c *Core) limits(r *run) (allowed []uint32, banned []int32) {
 	if r.made < r.Sampling.MinTokens {
 		banned = r.ends
 	}
-	allowed := c.allow(r)
+	allowed = c.allow(r)
 	if allowed != nil && banned != nil && !leaves(allowed, banned) {
 		banned = nil // the grammar allows nothing else: it ends early
 	}
-	res := r.sampler.Pick(logits, r.made, allowed, banned, &c.scratch)
+	return allowed, banned
+}
+
+func (c *Core) accept(r *run, res sampler.Result) {
 	r.sampler.Accept(res.Token)
 	r.made++
 	c.outputs++

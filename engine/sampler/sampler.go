@@ -226,7 +226,7 @@ func sampleTopP(c []candidate, topP, u float64) int32 {
 		total += float64(x.p)
 	}
 	if topP >= 1 {
-		return invert(c, u*total)
+		return invert(c, u)
 	}
 	want := topP * total
 	for floor := float32(1.0 / 64); ; floor /= 64 {
@@ -244,18 +244,25 @@ func sampleTopP(c []candidate, topP, u float64) int32 {
 		for i, x := range head {
 			sum += float64(x.p)
 			if sum >= want {
-				return invert(head[:i+1], u*sum)
+				return invert(head[:i+1], u)
 			}
 		}
-		return invert(head, u*sum)
+		return invert(head, u)
 	}
 }
 
-func invert(c []candidate, target float64) int32 {
+// invert finds the point u of the distribution over c, in token order: the same
+// order as without a filter, and as a device that does not sort.
+func invert(c []candidate, u float64) int32 {
+	slices.SortFunc(c, func(a, b candidate) int { return int(a.id) - int(b.id) })
+	var sum float64
+	for _, x := range c {
+		sum += float64(x.p)
+	}
 	var cum float64
 	for _, x := range c {
 		cum += float64(x.p)
-		if cum > target {
+		if cum > u*sum {
 			return x.id
 		}
 	}

@@ -121,10 +121,7 @@ func (d *Device) Step(b *kernels.Batch) error {
 			return fmt.Errorf("ref: head op %d: %w", i, err)
 		}
 	}
-	for i, r := range b.LogitRows {
-		copy(b.Logits[i*d.p.Vocab:], d.row(d.p.Logits, r))
-	}
-	return nil
+	return d.give(b)
 }
 
 func grow(s []float32, n int) []float32 {
