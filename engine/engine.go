@@ -312,11 +312,19 @@ func (e *Engine) Models(context.Context) ([]infer.Model, error) {
 
 // Health is ready while the loop runs.
 func (e *Engine) Health(context.Context) infer.Health {
-	h := infer.Health{Ready: true, Stats: e.core.Stats()}
+	h := infer.Health{Ready: true, Device: e.info.Device, Stats: e.core.Stats()}
 	if err := e.core.Failed(); err != nil {
-		h.Ready, h.Reason = false, err.Error()
+		h.Ready, h.Failed, h.Reason = false, true, reasonOf(err)
 	}
 	return h
+}
+
+// reasonOf is an error in words for an operator, its cause included.
+func reasonOf(err error) string {
+	if e := new(infer.Error); errors.As(err, &e) && e.Cause != nil {
+		return e.Message + ": " + e.Cause.Error()
+	}
+	return err.Error()
 }
 
 // Close ends the loop, the device and the mapping.

@@ -88,6 +88,12 @@ type Term struct {
 type Health struct {
 	Ready  bool
 	Reason string // why not ready, in words for an operator
+	// Failed says that it will not be ready again by itself: it must be replaced.
+	Failed bool
+	// Degraded says why it computes on less than it was meant to, for instance on
+	// the CPU in place of a GPU; empty: it does not.
+	Degraded string
+	Device   string // that it computes on now: "cpu", "cuda:0"; empty: not known
 	// Progress is how much of the loading is done, 0 to 1, while not Ready.
 	Progress float64
 	Stats    Stats

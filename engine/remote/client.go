@@ -445,7 +445,8 @@ func (c *Client) Health(context.Context) infer.Health {
 // vitals is what a watcher compares from one look to the next.
 type vitals struct {
 	beats, moves uint64
-	waiting      bool // work waits that a step would serve
+	waiting      bool   // work waits that a step would serve
+	failed       string // why the backend can do no more work; "": it can
 }
 
 func (c *Client) vitals() vitals {
@@ -460,6 +461,9 @@ func (c *Client) vitals() vitals {
 	}
 	s := c.last.Health.Stats
 	v.waiting = free > 0 || s.Running+s.Waiting > 0 && len(c.streams) == 0
+	if h := c.last.Health; h.Failed {
+		v.failed = h.Reason
+	}
 	return v
 }
 

@@ -14,6 +14,7 @@ const WorkerFD = 3
 // Command starts worker processes, which only Linux offers the means for here.
 type Command struct {
 	Path   string
+	Image  *Image
 	Args   []string
 	Env    []string
 	Dir    string

@@ -7,6 +7,11 @@ type SandboxOptions struct {
 	// Read are files and directories that may still be opened for reading, for
 	// instance the model's. Nothing may be opened for writing.
 	Read []string
+	// Devices are files that may be opened for reading and writing and driven by
+	// ioctl, as the driver of an accelerator does also after its start. Where
+	// there are any and the kernel lacks Landlock, any file may be opened for
+	// writing: system call filters cannot look at a path.
+	Devices []string
 	// ExecutableMemory leaves mapping memory as executable allowed, which the
 	// drivers of an accelerator need.
 	ExecutableMemory bool

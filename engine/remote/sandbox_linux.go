@@ -32,7 +32,7 @@ func Sandbox(o SandboxOptions) (SandboxReport, error) {
 		r.Landlock, r.Seccomp = err.Error(), err.Error()
 		return r, nil
 	}
-	abi, err := landlock(o.Read)
+	abi, err := landlock(o.Read, o.Devices)
 	var bad *badPathError
 	if errors.As(err, &bad) {
 		return r, err
@@ -41,7 +41,7 @@ func Sandbox(o SandboxOptions) (SandboxReport, error) {
 	if err != nil {
 		r.Landlock = err.Error()
 	}
-	if err := seccomp(o.ExecutableMemory); err != nil {
+	if err := seccomp(o); err != nil {
 		r.Seccomp = err.Error()
 	}
 	return r, nil
@@ -89,8 +89,9 @@ func landlockABI() (int, error) {
 	return int(v), nil
 }
 
-// landlock confines files to reading what is named, and forbids TCP.
-func landlock(read []string) (abi int, err error) {
+// landlock confines files to reading what is named and using the devices, and
+// forbids TCP.
+func landlock(read, devices []string) (abi int, err error) {
 	abi, err = landlockABI()
 	if err != nil {
 		return 0, err
@@ -107,7 +108,13 @@ func landlock(read []string) (abi int, err error) {
 	}
 	defer unix.Close(int(fd))
 	for _, path := range read {
-		if err := allowRead(int(fd), path); err != nil {
+		if err := allow(int(fd), path, unix.LANDLOCK_ACCESS_FS_READ_FILE); err != nil {
+			return abi, err
+		}
+	}
+	drive := fsAccess(abi) & (unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV)
+	for _, path := range devices {
+		if err := allow(int(fd), path, drive); err != nil {
 			return abi, err
 		}
 	}
@@ -127,7 +134,8 @@ func landlock(read []string) (abi int, err error) {
 	return abi, nil
 }
 
-func allowRead(ruleset int, path string) error {
+// allow grants rights on a path and, where it is a directory, on all below it.
+func allow(ruleset int, path string, access uint64) error {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return &badPathError{fmt.Errorf("%s: %w", path, err)}
@@ -137,7 +145,7 @@ func allowRead(ruleset int, path string) error {
 	if err := unix.Fstat(fd, &st); err != nil {
 		return &badPathError{fmt.Errorf("%s: %w", path, err)}
 	}
-	rule := unix.LandlockPathBeneathAttr{Allowed_access: unix.LANDLOCK_ACCESS_FS_READ_FILE, Parent_fd: int32(fd)}
+	rule := unix.LandlockPathBeneathAttr{Allowed_access: access, Parent_fd: int32(fd)}
 	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
 		rule.Allowed_access |= unix.LANDLOCK_ACCESS_FS_READ_DIR
 	}
@@ -149,8 +157,8 @@ func allowRead(ruleset int, path string) error {
 }
 
 // seccomp installs the filter on all threads.
-func seccomp(executableMemory bool) error {
-	filter := seccompFilter(uint32(unix.Getpid()), executableMemory)
+func seccomp(o SandboxOptions) error {
+	filter := seccompFilter(uint32(unix.Getpid()), o)
 	prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
 	tid, _, e := syscall.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&prog)))
 	runtime.KeepAlive(filter)
@@ -189,7 +197,7 @@ func refuse(e syscall.Errno) unix.SockFilter {
 
 // seccompFilter allows all but what is named: the Go runtime's needs are not
 // promised anywhere, and a list of allowed calls would break with a release.
-func seccompFilter(pid uint32, executableMemory bool) []unix.SockFilter {
+func seccompFilter(pid uint32, o SandboxOptions) []unix.SockFilter {
 	f := []unix.SockFilter{
 		bpf(bpfLoad, dataArch, 0, 0),
 		bpf(bpfEqual, auditArch, 1, 0),
@@ -221,11 +229,15 @@ func seccompFilter(pid uint32, executableMemory bool) []unix.SockFilter {
 	refuseIf := func(bits uint32) unix.SockFilter { return bpf(bpfSet, bits, 0, 1) }
 	refuseUnless := func(bits uint32) unix.SockFilter { return bpf(bpfSet, bits, 1, 0) }
 	onArg(unix.SYS_CLONE, 0, refuseUnless(unix.CLONE_THREAD), syscall.EPERM)
-	onArg(unix.SYS_OPENAT, 2, refuseIf(unix.O_WRONLY|unix.O_RDWR|unix.O_CREAT|unix.O_TRUNC), syscall.EACCES)
-	if openCall != 0 {
-		onArg(openCall, 1, refuseIf(unix.O_WRONLY|unix.O_RDWR|unix.O_CREAT|unix.O_TRUNC), syscall.EACCES)
+	writing := uint32(unix.O_WRONLY | unix.O_RDWR | unix.O_CREAT | unix.O_TRUNC)
+	if len(o.Devices) > 0 { // Landlock says which; making files is no part of it
+		writing = unix.O_CREAT | unix.O_TRUNC
 	}
-	if !executableMemory {
+	onArg(unix.SYS_OPENAT, 2, refuseIf(writing), syscall.EACCES)
+	if openCall != 0 {
+		onArg(openCall, 1, refuseIf(writing), syscall.EACCES)
+	}
+	if !o.ExecutableMemory {
 		onArg(unix.SYS_MMAP, 2, refuseIf(unix.PROT_EXEC), syscall.EPERM)
 		onArg(unix.SYS_MPROTECT, 2, refuseIf(unix.PROT_EXEC), syscall.EPERM)
 	}

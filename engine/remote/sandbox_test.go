@@ -44,7 +44,11 @@ func sandboxMain() int {
 	for range threads {
 		<-ready
 	}
-	r, err := Sandbox(SandboxOptions{Read: []string{filepath.Join(dir, "model")}})
+	o := SandboxOptions{Read: []string{filepath.Join(dir, "model")}}
+	if drives() {
+		o.ExecutableMemory, o.Devices = true, []string{filepath.Join(dir, "device")}
+	}
+	r, err := Sandbox(o)
 	fmt.Println("sandbox:", r, err)
 	close(begin)
 	wg.Wait()
@@ -68,6 +72,9 @@ func sandboxMain() int {
 	}
 	return 0
 }
+
+// drives says whether the process is to keep a device.
+func drives() bool { return os.Getenv("HEARTH_TEST_DEVICE") != "" }
 
 // act is something a worker tries.
 type act struct {
@@ -109,10 +116,11 @@ func acts(dir string) []act {
 	}
 	parent := os.Getppid()
 	return []act{
+		{name: "write to a device", allowed: drives(), all: true, try: open(filepath.Join(dir, "device"), unix.O_RDWR)},
 		{name: "read the model", allowed: true, all: true, try: open(filepath.Join(dir, "model/weights"), unix.O_RDONLY)},
 		{name: "list the model", allowed: true, try: open(filepath.Join(dir, "model"), unix.O_RDONLY|unix.O_DIRECTORY)},
 		{name: "signal itself", allowed: true, try: func() error { return unix.Kill(os.Getpid(), 0) }},
-		{name: "write to the model", all: true, try: open(filepath.Join(dir, "model/weights"), unix.O_WRONLY)},
+		{name: "write to the model", all: true, landlock: drives(), try: open(filepath.Join(dir, "model/weights"), unix.O_WRONLY)},
 		{name: "read beside the model", all: true, landlock: true, try: open(filepath.Join(dir, "secret"), unix.O_RDONLY)},
 		{name: "read a system file", all: true, landlock: true, try: open("/etc/passwd", unix.O_RDONLY)},
 		{name: "read through proc", landlock: true, try: open("/proc/self/root/etc/passwd", unix.O_RDONLY)},
@@ -142,7 +150,7 @@ func acts(dir string) []act {
 		{name: "keyctl", try: call(unix.SYS_KEYCTL)},
 		{name: "clone3", try: call(unix.SYS_CLONE3)},
 		{name: "openat2", try: call(unix.SYS_OPENAT2)},
-		{name: "executable memory", all: true, try: func() error {
+		{name: "executable memory", allowed: drives(), all: true, try: func() error {
 			b, err := unix.Mmap(-1, 0, 4096, unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 			if err == nil {
 				unix.Munmap(b)
@@ -162,8 +170,14 @@ func acts(dir string) []act {
 // TestSandbox tries what a worker must not do, and the little that it may, on
 // threads from before and after.
 func TestSandbox(t *testing.T) {
+	t.Run("processor", func(t *testing.T) { testSandbox(t, "") })
+	t.Run("device", func(t *testing.T) { testSandbox(t, "1") })
+}
+
+func testSandbox(t *testing.T, device string) {
+	t.Setenv("HEARTH_TEST_DEVICE", device)
 	dir := t.TempDir()
-	for _, f := range []string{"model/weights", "secret"} {
+	for _, f := range []string{"model/weights", "secret", "device"} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, f)), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -215,7 +229,7 @@ func TestSandboxPath(t *testing.T) {
 	if _, err := landlockABI(); err != nil {
 		t.Skip("SKIPPED: no Landlock here")
 	}
-	if err := allowRead(-1, "/no/such/file"); err == nil || !strings.Contains(err.Error(), "/no/such/file") {
+	if err := allow(-1, "/no/such/file", unix.LANDLOCK_ACCESS_FS_READ_FILE); err == nil || !strings.Contains(err.Error(), "/no/such/file") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -22,7 +22,11 @@ type SupervisorOptions struct {
 	Stall   time.Duration // DefaultStall: so is one that makes no step for so long while work waits
 	Start   time.Duration // DefaultStart: so is one that is not ready after so long
 	Settled time.Duration // DefaultSettled: after so long the next loss counts as the first
-	Log     *slog.Logger  // nil drops
+	// Fallback starts workers of another kind once FallbackAfter workers in a row
+	// were lost before they were ready; nil: there is no other kind.
+	Fallback      Launcher
+	FallbackAfter int          // 0: 1; while none has ever been ready it is 1
+	Log           *slog.Logger // nil drops
 }
 
 // Pauses before a new worker: short after one that had been ready, so that an
@@ -53,6 +57,8 @@ type Supervisor struct {
 	openErr  error         // the last worker could not open its model
 	retryAt  time.Time     // of the next start
 	restarts uint64        // workers started after the first
+	ready    bool          // a worker has once been
+	fallen   string        // why workers of the other kind are started; "": they are not
 	base     infer.Stats   // counters of earlier workers
 	changed  chan struct{} // closed and renewed when one of the above changes
 }
@@ -83,13 +89,16 @@ func Supervise(l Launcher, o SupervisorOptions) *Supervisor {
 // run starts one worker after the other.
 func (s *Supervisor) run() {
 	defer close(s.done)
-	pause := firstPause
+	pause, failures := firstPause, 0
 	for first := true; ; first = false {
 		if !first {
 			s.update(func() { s.restarts++ })
 		}
 		began := time.Now()
 		wasReady, err := s.life()
+		if failures++; wasReady {
+			failures = 0
+		}
 		select {
 		case <-s.stop:
 			s.update(func() { s.reason = "the engine is shutting down" })
@@ -104,6 +113,10 @@ func (s *Supervisor) run() {
 			}
 		}
 		pause = min(pause, limit)
+		if s.fall(failures, err) {
+			pause = firstPause
+			continue
+		}
 		s.log.Error("worker lost", "error", err, "was_ready", wasReady, "restart_in", pause)
 		s.update(func() { s.reason, s.retryAt = err.Error(), time.Now().Add(pause) })
 		select {
@@ -114,6 +127,32 @@ func (s *Supervisor) run() {
 		pause *= 2
 	}
 }
+
+// fall goes over to workers of the other kind, once and for good: what could not
+// be opened so often needs an operator, and answers must come meanwhile.
+func (s *Supervisor) fall(failures int, why error) bool {
+	limit := max(1, s.opts.FallbackAfter)
+	if !s.everReady() {
+		limit = 1
+	}
+	if s.opts.Fallback == nil || failures < limit || s.launch == s.opts.Fallback {
+		return false
+	}
+	s.log.Error("worker given up, another kind is started", "error", why, "failures", failures)
+	s.launch = s.opts.Fallback
+	s.update(func() { s.fallen, s.openErr, s.reason = why.Error(), nil, "the worker is starting" })
+	return true
+}
+
+func (s *Supervisor) everReady() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ready
+}
+
+// willFall says whether the loss of a worker that was never ready is not the
+// last word. The caller holds mu.
+func (s *Supervisor) willFall() bool { return s.opts.Fallback != nil && s.fallen == "" }
 
 // update changes the guarded fields and tells who waits.
 func (s *Supervisor) update(f func()) {
@@ -153,7 +192,7 @@ func (s *Supervisor) life() (wasReady bool, err error) {
 		s.base = addCounters(s.base, c.Health(context.Background()).Stats)
 		s.openErr = nil
 		var oe *OpenError
-		if errors.As(err, &oe) {
+		if errors.As(err, &oe) && !s.willFall() {
 			s.openErr = oe
 		}
 		s.reason = err.Error()
@@ -230,6 +269,8 @@ func (s *Supervisor) watch(c *Client, began time.Time, wasReady *bool) error {
 		switch {
 		case silent > s.opts.Silence:
 			return fmt.Errorf("the worker gave no sign of life for %v", silent.Round(time.Millisecond))
+		case *wasReady && v.failed != "":
+			return fmt.Errorf("the worker cannot go on: %s", v.failed)
 		case *wasReady && still > s.opts.Stall:
 			return fmt.Errorf("the worker made no step for %v while work waited", still.Round(time.Millisecond))
 		case !*wasReady && now.Sub(began) > s.opts.Start:
@@ -246,7 +287,7 @@ func (s *Supervisor) publish(c *Client, ready bool, wasReady *bool) {
 	}
 	*wasReady = true
 	s.log.Info("worker ready", "pid", c.PID(), "note", c.Note())
-	s.update(func() { s.client, s.reason, s.openErr = c, "", nil })
+	s.update(func() { s.client, s.reason, s.openErr, s.ready = c, "", nil, true })
 }
 
 // addCounters adds what only grows.
@@ -388,6 +429,9 @@ func (s *Supervisor) Health(ctx context.Context) infer.Health {
 	steps := h.Stats
 	h.Stats = addCounters(steps, s.base)
 	h.Stats.WorkerRestarts = s.restarts
+	if s.fallen != "" {
+		h.Degraded = s.fallen
+	}
 	return h
 }
 

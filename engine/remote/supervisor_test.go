@@ -385,3 +385,92 @@ func TestDialDeadline(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// A backend that says that it has failed is replaced, though its worker lives.
+func TestSupervisorReplacesFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &inProcess{open: func(_ context.Context, nth int) (infer.Backend, error) {
+			if nth == 0 {
+				return &failing{after: time.Now().Add(5 * time.Second)}, nil
+			}
+			return new(fake), nil
+		}}
+		s := supervise(t, l, SupervisorOptions{})
+		if err := s.WaitReady(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(4 * time.Second)
+		if l.count() != 1 {
+			t.Fatalf("%d workers were started", l.count())
+		}
+		time.Sleep(1200*time.Millisecond + 2*DefaultBeat)
+		if h := s.Health(t.Context()); !h.Ready || l.count() != 2 || h.Stats.WorkerRestarts != 1 {
+			t.Errorf("%d workers were started; %+v", l.count(), h)
+		}
+	})
+}
+
+// failing is a backend that can do no more from a moment on.
+type failing struct {
+	fake
+	after time.Time
+}
+
+func (f *failing) Health(ctx context.Context) infer.Health {
+	if time.Now().After(f.after) {
+		return infer.Health{Failed: true, Reason: "the device failed"}
+	}
+	return f.fake.Health(ctx)
+}
+
+// Workers that cannot open are followed by those of another kind: at once while
+// none was ever ready, after a few in a row later; and the reason stays.
+func TestSupervisorFallback(t *testing.T) {
+	for name, begin := range map[string]bool{"never ready": false, "ready before": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				gpu := &inProcess{open: func(_ context.Context, nth int) (infer.Backend, error) {
+					if nth == 0 && begin {
+						return &failing{after: time.Now().Add(time.Minute)}, nil
+					}
+					return nil, errors.New("out of memory on the device")
+				}}
+				cpu := &inProcess{open: func(context.Context, int) (infer.Backend, error) { return new(fake), nil }}
+				s := supervise(t, gpu, SupervisorOptions{Fallback: cpu, FallbackAfter: 3})
+				if err := s.WaitReady(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				want := 1
+				if begin {
+					if h := s.Health(t.Context()); h.Degraded != "" || cpu.count() != 0 {
+						t.Fatalf("fell before anything was lost: %+v", h)
+					}
+					time.Sleep(5 * time.Minute)
+					want = 4
+				}
+				h := s.Health(t.Context())
+				if !h.Ready || !strings.Contains(h.Degraded, "out of memory on the device") || gpu.count() != want || cpu.count() != 1 {
+					t.Errorf("%d and %d workers were started; %+v", gpu.count(), cpu.count(), h)
+				}
+				if o := drain(s.Generate(t.Context(), request("n=3"))); o.err != nil || o.tokens != 3 {
+					t.Errorf("got %+v", o)
+				}
+			})
+		})
+	}
+}
+
+// A start that fails without a worker falls back too.
+func TestSupervisorFallbackOfStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gpu := &inProcess{fail: func(int) error { return &StartError{Name: "x", Errs: []error{errors.New("noexec")}} }}
+		cpu := &inProcess{open: func(context.Context, int) (infer.Backend, error) { return new(fake), nil }}
+		s := supervise(t, gpu, SupervisorOptions{Fallback: cpu})
+		if err := s.WaitReady(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if h := s.Health(t.Context()); h.Degraded != "cannot start x: noexec" {
+			t.Errorf("got %+v", h)
+		}
+	})
+}

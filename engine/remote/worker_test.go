@@ -32,6 +32,8 @@ func workerMain(mode string) int {
 		return parentMain()
 	case "sandbox":
 		return sandboxMain()
+	case "image-refused", "image-parent":
+		return imageMain(mode)
 	}
 	conn, err := Inherited()
 	if err != nil {
