@@ -231,7 +231,7 @@ func seccompFilter(pid uint32, o SandboxOptions) []unix.SockFilter {
 	onArg(unix.SYS_CLONE, 0, refuseUnless(unix.CLONE_THREAD), syscall.EPERM)
 	writing := uint32(unix.O_WRONLY | unix.O_RDWR | unix.O_CREAT | unix.O_TRUNC)
 	if len(o.Devices) > 0 { // Landlock says which; making files is no part of it
-		writing = unix.O_CREAT | unix.O_TRUNC
+		writing = unix.O_CREAT | unix.O_TRUNC | unix.O_TMPFILE&^unix.O_DIRECTORY
 	}
 	onArg(unix.SYS_OPENAT, 2, refuseIf(writing), syscall.EACCES)
 	if openCall != 0 {
