@@ -36,18 +36,19 @@ type Options struct {
 	Name string // as it is asked for; "" is the file's own name
 	Path string // a .gguf file or a directory of safetensors
 
-	Device      string // "cpu" (default) or "ref"
+	Device      string // "cpu" (default) or "ref", or what OpenDevice knows
 	Threads     int    // 0: the device's choice
-	Activations string // "" (default): the device's fastest; "f32": not rounded
+	Activations string // "" (default): the device's own; "f32": not rounded; "fast": rounded to what is fastest
 	KernelPath  string // "" (default): the best of the machine, see cpu.Options
 	Context     int    // tokens of a sequence; 0: what the model states, at most MaxDefaultContext
 
-	KVBytes       int64 // cache; 0: computed, see planKV
-	BlockSize     int   // tokens of a block; 0: 16
-	MaxSequences  int   // running at once; 0: 32
-	MaxStepTokens int   // of all sequences in a step; 0: 256
-	MaxChunk      int   // prompt tokens of one sequence in a step in company; 0: MaxStepTokens/2
-	QueueLimit    int   // requests queued or running; 0: 1024
+	KVBytes       int64  // cache; 0: computed, see planKV
+	KVType        string // of its values: "f32", "f16", "bf16", "fp8", "int8"; "": the device's own
+	BlockSize     int    // tokens of a block; 0: 16
+	MaxSequences  int    // running at once; 0: 32
+	MaxStepTokens int    // of all sequences in a step; 0: 256
+	MaxChunk      int    // prompt tokens of one sequence in a step in company; 0: MaxStepTokens/2
+	QueueLimit    int    // requests queued or running; 0: 1024
 	NoPrefixCache bool
 
 	CompileDeadline time.Duration // of a grammar; 0: the compiler's own
@@ -62,11 +63,19 @@ type Options struct {
 	Progress func(share float64)
 
 	release func(data []byte)       // gives mapped pages back
-	loaded  func(done, total int64) // bytes of weights on the device
+	loaded  func(done, total int64) // see Loaded
 
 	// BeforeStep is a test hook, see core.Config.
 	BeforeStep func(step uint64, running []*sched.Sequence, preempt func(*sched.Sequence))
 }
+
+// Loaded is what a device tells how many bytes of the weights it has taken; nil:
+// nobody asks.
+func (o *Options) Loaded() func(done, total int64) { return o.loaded }
+
+// Release gives back the pages of the model file under data, once a device has
+// its own copy.
+func (o *Options) Release() func(data []byte) { return o.release }
 
 // DeviceFactory makes a device by the options.
 type DeviceFactory func(o Options) (kernels.Device, error)
@@ -173,16 +182,16 @@ func (e *Engine) open(ctx context.Context) (err error) {
 
 // start plans the memory, loads the device and runs the loop.
 func (e *Engine) start() error {
-	kv, err := planKV(e.opts, e.prog, e.cfg)
-	if err != nil {
-		return err
-	}
 	e.opts.release, e.opts.loaded = e.file.Release, e.share(digestShare, 1)
 	dev, err := e.opts.OpenDevice(e.opts)
 	if err != nil {
 		return err
 	}
 	e.dev = dev
+	kv, err := planKV(e.opts, e.prog, e.cfg, dev)
+	if err != nil {
+		return err
+	}
 	if err := dev.Load(e.prog, kv); err != nil {
 		return fmt.Errorf("load into %s: %w", dev.Name(), err)
 	}
@@ -318,6 +327,9 @@ func (e *Engine) Health(context.Context) infer.Health {
 	}
 	return h
 }
+
+// Failed is the error that ended the loop, nil while it runs.
+func (e *Engine) Failed() error { return e.core.Failed() }
 
 // reasonOf is an error in words for an operator, its cause included.
 func reasonOf(err error) string {

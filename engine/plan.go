@@ -26,28 +26,63 @@ func vocab(v *weights.Vocabulary, architecture string) tokenizer.Vocab {
 // names no size.
 const kvShare = 4
 
+// OwnMemory is a device whose cache lies in a memory of its own.
+type OwnMemory interface {
+	// Room is how many bytes are left for the cache of p, once its weights and the
+	// intermediate results of steps of rows tokens are there too.
+	Room(p *kernels.Program, rows int) (int64, error)
+	// BlockBytes is the size of one block of the cache of p, all layers.
+	BlockBytes(p *kernels.Program, blockSize int) int64
+}
+
+// cacheRoom says how large a block is, and how large the cache may be where the
+// operator names no size; limit 0: not known.
+type cacheRoom struct {
+	blockBytes, limit int64
+	what              string // the limit in words
+}
+
+// planRoom asks the device, or for a cache in the machine's memory the system.
+func planRoom(o Options, p *kernels.Program, dev kernels.Device) (cacheRoom, error) {
+	own, ok := dev.(OwnMemory)
+	if !ok {
+		bytes := int64(p.KVValuesPerToken()) * int64(o.BlockSize) * int64(kernels.F32.RowBytes(1))
+		return cacheRoom{bytes, AvailableMemory() / kvShare, "a quarter of the free memory"}, nil
+	}
+	room, err := own.Room(p, o.MaxStepTokens)
+	if err != nil {
+		return cacheRoom{}, err
+	}
+	return cacheRoom{own.BlockBytes(p, o.BlockSize), max(room, 1), "what is left of the memory of " + dev.Name()}, nil
+}
+
 // planKV sizes the cache: what the operator asked for, else enough for every
-// sequence at full context, within a quarter of the memory that is free. It
-// always holds one sequence of full context, or the model does not fit.
-func planKV(o Options, p *kernels.Program, cfg *model.Config) (kernels.KVConfig, error) {
+// sequence at full context, within a quarter of the memory that is free, or
+// within what is left on a device with a memory of its own. It always holds one
+// sequence of full context, or the model does not fit. dev may be nil.
+func planKV(o Options, p *kernels.Program, cfg *model.Config, dev kernels.Device) (kernels.KVConfig, error) {
 	kv := kernels.KVConfig{BlockSize: o.BlockSize, Type: kernels.F32}
-	blockBytes := int64(p.KVValuesPerToken()) * int64(o.BlockSize) * int64(kv.Type.RowBytes(1))
+	room, err := planRoom(o, p, dev)
+	if err != nil {
+		return kv, err
+	}
 	one := (cfg.ContextLength + o.BlockSize - 1) / o.BlockSize
 	blocks := int64(one) * int64(o.MaxSequences)
 	limit, asked := o.KVBytes, o.KVBytes > 0
 	if !asked {
-		limit = AvailableMemory() / kvShare
+		limit = room.limit
 	}
 	if limit > 0 {
-		blocks = min(blocks, limit/blockBytes)
+		blocks = min(blocks, limit/room.blockBytes)
 	}
 	if blocks < int64(one) {
+		need := int64(one) * room.blockBytes >> 20
 		if asked {
 			return kv, fmt.Errorf("a context of %d tokens needs %d MiB of cache, kv_memory allows %d MiB: lower context or raise kv_memory",
-				cfg.ContextLength, int64(one)*blockBytes>>20, limit>>20)
+				cfg.ContextLength, need, limit>>20)
 		}
-		return kv, fmt.Errorf("a context of %d tokens needs %d MiB of cache, and a quarter of the free memory is %d MiB: lower context or set kv_memory",
-			cfg.ContextLength, int64(one)*blockBytes>>20, limit>>20)
+		return kv, fmt.Errorf("a context of %d tokens needs %d MiB of cache, and %s is %d MiB: lower context or set kv_memory",
+			cfg.ContextLength, need, room.what, limit>>20)
 	}
 	kv.Blocks = int(blocks)
 	return kv, nil

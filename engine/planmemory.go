@@ -72,7 +72,7 @@ func PlanMemory(o Options) (*MemoryPlan, error) {
 
 // fit sizes the cache and compares with what is free.
 func (p *MemoryPlan) fit(o Options, prog *kernels.Program, cfg *model.Config) {
-	kv, err := planKV(o, prog, cfg)
+	kv, err := planKV(o, prog, cfg, nil)
 	if err != nil {
 		p.Reason = err.Error()
 		one := int64((cfg.ContextLength + o.BlockSize - 1) / o.BlockSize)
