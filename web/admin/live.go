@@ -15,7 +15,8 @@ const (
 
 // live streams the "live" part of a page whenever it has changed, as
 // server-sent events (WHATWG HTML, section 9.2), each with the part rendered
-// anew. It ends with the session, the token or the certificate.
+// anew, the first as it is now. It ends with the session, the token or the
+// certificate, and where the part cannot be rendered.
 func (x *exchange) live() error {
 	p, r := x.s.pageAt(x.r.Context(), x.r.URL.Query().Get("page"))
 	if p == nil || !x.s.pages.hasLive(p.File) {
@@ -29,25 +30,28 @@ func (x *exchange) live() error {
 		return infer.Errorf(infer.CodeOverloaded, "as many pages are watched as may be")
 	}
 	defer x.s.watching.Add(-1)
-	x.rec.patient = true
 	gone := x.r.Context().Done()
-	x.r = r
+	look := *x // as the page itself would be asked for
+	look.r = r
+	scene := x.s.scenes.enter(sceneKey{r.URL.RequestURI(), *x.caller})
+	defer x.s.scenes.leave(scene)
+	render := func() ([]byte, error) { return look.livePart(p) }
+	event, n, err := scene.event(time.Now, render)
+	if err != nil {
+		return err
+	}
+	x.rec.patient = true
 	h := x.w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no")
-	x.w.WriteHeader(http.StatusOK)
 	rc := http.NewResponseController(x.w)
-	scene := x.s.scenes.enter(sceneKey{r.URL.RequestURI(), *x.caller})
-	defer x.s.scenes.leave(scene)
+	_ = rc.SetReadDeadline(time.Time{}) // over HTTP/1 one that passes ends the request, however little is left to read
+	x.w.WriteHeader(http.StatusOK)
 	tick := time.NewTimer(untilTick(time.Now()))
 	defer tick.Stop()
 	var last uint64
 	said := x.s.opt.Now()
 	for {
-		event, n, err := scene.event(time.Now, func() ([]byte, error) { return x.livePart(p) })
-		if err != nil {
-			return nil // the page tells when it is asked for again
-		}
 		now := x.s.opt.Now()
 		switch {
 		case n != last:
@@ -71,11 +75,20 @@ func (x *exchange) live() error {
 		if !x.still(r.Context()) {
 			return nil
 		}
+		if event, n, err = scene.event(time.Now, render); err != nil {
+			return nil // the page asks again, and is told then
+		}
 	}
 }
 
+// livePart renders what a page shows live. What was read for somebody who has
+// gone meanwhile is no part: parts that the page can do without may be missing
+// for that reason alone, and others look at the same scene.
 func (x *exchange) livePart(p *Page) ([]byte, error) {
 	data, err := x.read(p)
+	if err == nil {
+		err = x.r.Context().Err()
+	}
 	if err != nil {
 		return nil, err
 	}
