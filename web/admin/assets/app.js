@@ -10,20 +10,40 @@ document.addEventListener("DOMContentLoaded", () => {
   htmx.config.selfRequestsOnly = true;
 });
 
-// A part is not swapped while somebody works in it: a text is selected there, or
-// the keyboard is there.
+// A part is not swapped while somebody works in it: a text is selected there, the
+// keyboard is there, something is open or being pressed. The newest of what was
+// refused meanwhile is kept and said again once they have left, so that a part
+// does not wait for its next change to be true.
+const refused = new Map(); // part -> the newest message that came while it was in use
+const inUse = (part) => {
+  const selection = document.getSelection();
+  return (selection && !selection.isCollapsed && part.contains(selection.anchorNode)) || part.querySelector("details[open]") ||
+    part.matches(":active") || (part.contains(document.activeElement) && document.activeElement !== part);
+};
 document.addEventListener("htmx:sseBeforeMessage", (event) => {
   const part = event.target;
-  const selection = document.getSelection();
-  const selecting = selection && !selection.isCollapsed && part.contains(selection.anchorNode);
-  const open = part.querySelector("details[open]");
-  if (selecting || open || (part.contains(document.activeElement) && document.activeElement !== part)) event.preventDefault();
+  if (!inUse(part)) return void refused.delete(part);
+  event.preventDefault();
+  refused.set(part, event.detail);
 });
+const catchUp = () => {
+  for (const [part, { target, type, data }] of refused) {
+    if (!inUse(part)) target.dispatchEvent(new MessageEvent(type, { data }));
+  }
+};
+// Later, when the keyboard is where it goes and a click has done what it does.
+for (const left of ["focusout", "selectionchange", "toggle", "pointerup", "pointercancel"]) {
+  document.addEventListener(left, () => { if (refused.size) setTimeout(catchUp); }, true);
+}
 
-// Loss of the live stream is said, not hidden.
-const live = () => document.getElementById("live-state");
-document.addEventListener("htmx:sseOpen", () => { if (live()) live().textContent = "live"; });
-document.addEventListener("htmx:sseError", () => { if (live()) live().textContent = "no longer live: reload the page"; });
+// Loss of the live stream is said, not hidden. It comes back by itself, and begins
+// with the part as it is then.
+const liveState = (text) => {
+  const place = document.getElementById("live-state");
+  if (place && place.textContent !== text) place.textContent = text;
+};
+document.addEventListener("htmx:sseOpen", () => liveState("live"));
+document.addEventListener("htmx:sseError", () => liveState("no longer live: trying again, or reload the page"));
 
 // <button data-copy="ID"> puts the text of an element on the clipboard.
 document.addEventListener("click", async (event) => {
