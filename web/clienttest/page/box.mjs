@@ -35,7 +35,8 @@ export async function topic(name, run) {
   } catch (error) {
     need(false, `${name}: ${error.stack.split("\n").slice(0, 14).join("\n")}`);
     for (const [i, page] of opened.filter((p) => !p.isClosed()).entries()) {
-      console.log(`     ${page.url()} said: ${(await page.textContent("[role=alert]", { timeout: 500 }).catch(() => "nothing")).trim().slice(0, 300)}`);
+      const says = async (what) => (await page.textContent(what, { timeout: 500 }).catch(() => "nothing")).trim().slice(0, 300);
+      console.log(`     ${page.url()} said: ${await says("[role=alert]")}; of being live: ${await says("#live-state")}`);
       await shot(page, `failed ${name} ${i}`).catch(() => {});
     }
   }
@@ -138,12 +139,12 @@ export const chat = (secret, body) => fetch(info.base_url + "/v1/chat/completion
   body: JSON.stringify({ model: "words", max_tokens: 20, messages: [{ role: "user", content: "hello" }], ...body }),
 });
 
-// until waits for something to become true.
-export async function until(what, test, ms = 20000) {
+// until waits for something to become true; seen tells what there was instead.
+export async function until(what, test, ms = 20000, seen) {
   for (const end = Date.now() + ms; ;) {
     const got = await test();
     if (got) return got;
-    if (Date.now() > end) throw new Error("waited in vain for " + what);
+    if (Date.now() > end) throw new Error(`waited in vain for ${what}${seen ? `: there was ${await seen()}` : ""}`);
     await new Promise((wake) => setTimeout(wake, 100));
   }
 }
