@@ -25,6 +25,7 @@ type Config struct {
 	Admin     Admin     `toml:"admin"`
 	TLS       TLS       `toml:"tls"`
 	Library   Library   `toml:"library"`
+	CUDA      CUDA      `toml:"cuda"`
 	Models    []Model   `toml:"model"`
 	Log       Log       `toml:"log"`
 	Telemetry Telemetry `toml:"telemetry"`
@@ -52,6 +53,7 @@ func Default() *Config {
 	c.Admin.setDefaults()
 	c.TLS.setDefaults()
 	c.Library.setDefaults()
+	c.CUDA.setDefaults()
 	c.Log.setDefaults()
 	c.Telemetry.setDefaults()
 	c.Drain.setDefaults()

@@ -33,19 +33,31 @@ type Model struct {
 	// Path is "embedded", the name of an installed model, or a .gguf file or
 	// safetensors directory; relative to the data directory. Default: Name.
 	Path string `toml:"path"`
-	// Device is "auto", "cpu" or "cuda"; empty: what --device says. Default empty.
+	// Device is "auto", "cpu", "cuda", "cuda:N" or the UUID of a GPU; empty: what
+	// --device says. "auto" takes a GPU if there is one that can be used and the
+	// CPU otherwise, with the reason in /readyz, on the page and in the metrics;
+	// the other ones are taken or the model is not served. Default empty.
 	Device string `toml:"device"`
+	// Replicas is on how many GPUs the model is loaded, each with all of it;
+	// requests go to one that has computed their beginning before, else to the
+	// least busy. More than there are is no fault. Zero: 1. Default 0.
+	Replicas int `toml:"replicas"`
 	// Context is the most tokens of a sequence; zero: as many as the model was
 	// made for, at most 8192. Default 0.
 	Context int `toml:"context"`
 	// KVMemory is the memory for cached keys and values, in bytes; zero:
 	// computed from the model and the memory of the machine. Default 0.
 	KVMemory Size `toml:"kv_memory"`
+	// KVType is how a GPU keeps keys and values: "f16", "bf16", "f32", "fp8" or
+	// "int8", of which the last two take half the memory and round more; empty:
+	// "f16". A CPU keeps float32. Default empty.
+	KVType string `toml:"kv_type"`
 	// Threads computes with this many; zero: one a core. Default 0.
 	Threads int `toml:"threads"`
-	// Activations is the precision of the CPU's arithmetic: "q8" rounds the
-	// inputs of quantized matrices to 8-bit blocks, as llama.cpp does, "f32" does
-	// not and takes two to three times as long. Default "q8".
+	// Activations is the precision of the arithmetic: "q8" rounds the inputs of
+	// quantized matrices to 8-bit blocks, as llama.cpp does, "f32" does not and
+	// takes two to three times as long on a CPU; "fast" lets a GPU also round those
+	// of matrices in bf16 and f16 to that type. Default "q8".
 	Activations string `toml:"activations"`
 	// MaxSequences run at the same time; zero: 32. Default 0.
 	MaxSequences int `toml:"max_sequences"`
@@ -98,10 +110,14 @@ func (c *Config) validateModels(f *Faults) {
 }
 
 func (m *Model) validate(f *Faults, key string) {
-	f.oneOf(key+".device", m.Device, "", "auto", "cpu", "cuda")
+	if m.Device != "" && !CheckDevice(m.Device) {
+		f.add(key+".device", "got %.64q, wanted %s", m.Device, DeviceForms)
+	}
+	f.count(key+".replicas", m.Replicas, 0, 64)
+	f.oneOf(key+".kv_type", m.KVType, "", "f16", "bf16", "f32", "fp8", "int8")
 	f.count(key+".context", m.Context, 0, 1<<24)
 	f.count(key+".threads", m.Threads, 0, 4096)
-	f.oneOf(key+".activations", m.Activations, "q8", "f32")
+	f.oneOf(key+".activations", m.Activations, "q8", "f32", "fast")
 	f.count(key+".max_sequences", m.MaxSequences, 0, 4096)
 	f.count(key+".step_tokens", m.StepTokens, 0, 1<<16)
 	f.count(key+".queue", m.Queue, 0, 1<<20)

@@ -29,6 +29,7 @@ func (c *Config) validate(f *Faults) {
 	if c.TLS.Mode == TLSOff && c.Admin.Listen != "" && c.Admin.Listen != AdminOff && !LocalOnly(c.Admin.Listen) {
 		f.add("admin.listen", "cannot be open to others with tls.mode \"off\": wanted localhost, 127.0.0.1 or ::1")
 	}
+	f.span("cuda.wait", c.CUDA.Wait, 0, 10*time.Minute)
 	c.validateModels(f)
 	for _, p := range c.Config.Validate() {
 		f.add(p.Path, "%s", p.Message)

@@ -29,3 +29,6 @@ func (c *Command) Launch(context.Context) (Process, error) { return nil, errNoWo
 
 // Inherited is the worker's end of the connection.
 func Inherited() (net.Conn, error) { return nil, errNoWorkers }
+
+// RunOnce runs the command to its end.
+func (c *Command) RunOnce(context.Context) ([]byte, error) { return nil, errNoWorkers }

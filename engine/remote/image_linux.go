@@ -63,8 +63,8 @@ func (im *Image) start(above int, run func(path string) error) error {
 		if err == nil {
 			err = runQuiet(p.path, run)
 			p.close()
-			if err == nil {
-				return nil
+			if err == nil || isExit(err) {
+				return err
 			}
 			err = fmt.Errorf("%s: %w", p.what, im.explain(err))
 		}
