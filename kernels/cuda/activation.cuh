@@ -26,6 +26,16 @@ __device__ __forceinline__ float4 load4(const float* __restrict__ x, int k, int 
 	return v;
 }
 
+// row4 is load4 for a row of a matrix (kernel.Mat), k < n: what lies between the row's end and the next multiple of four is memory too,
+// so that one load serves; its values count as 0.
+__device__ __forceinline__ float4 row4(const float* __restrict__ x, int k, int n) {
+	float4 v = *reinterpret_cast<const float4*>(x + k);
+	if (k + 1 >= n) v.y = 0.0f;
+	if (k + 2 >= n) v.z = 0.0f;
+	if (k + 3 >= n) v.w = 0.0f;
+	return v;
+}
+
 // warp_sum adds the 32 lanes' values in a fixed order; every lane has the sum.
 __device__ __forceinline__ float warp_sum(float v) {
 #pragma unroll
@@ -42,15 +52,15 @@ __device__ __forceinline__ float warp_max(float v) {
 // The norm of a row of n values is computed by 256 threads, t = 0 … 255: each sums the squares of its groups of four, each warp
 // sums its lanes, and the eight warps' sums are added in order:
 //
-//	float s = warp_sum(square_sum_256(x, n, t, vec));
+//	float s = warp_sum(square_sum_256(x, n, t));
 //	if (t % 32 == 0) sums[t / 32] = s;
 //	__syncthreads();
 //	float inv = rms_inverse_256(sums, n, eps);
 //	y = rms_apply(x, inv, w);
-__device__ __forceinline__ float square_sum_256(const float* __restrict__ x, int n, int t, bool vec) {
+__device__ __forceinline__ float square_sum_256(const float* __restrict__ x, int n, int t) {
 	float s = 0.0f;
 	for (int k = 4 * t; k < n; k += 4 * 256) {
-		float4 v = load4(x, k, n, vec);
+		float4 v = row4(x, k, n);
 		s = fmaf(v.x, v.x, s);
 		s = fmaf(v.y, v.y, s);
 		s = fmaf(v.z, v.z, s);

@@ -1,0 +1,464 @@
+// The linears whose operands are bf16 or f16: y = x·Wᵀ by mma.sync m16n8k16 with float32 sums. Included by the sources that
+// instantiate it for a type of weights (linear_float.cu, linear_packed.cu).
+//
+// Operand A is W: a tile has 16 outputs, and one mma takes 16 of K. Operand B is x: a tile has 8 rows (tokens).
+//
+// x. A float32 value is split: hi = round(x), lo = round(x - hi); both are multiplied, hi first, into the same sum. For f16, x is
+// first scaled by a power of two of its row, so that |x| ≤ 2^14; the sum is scaled back at the end. "Fast" drops lo.
+//
+// K. It is padded to blocks of W::K (32, or 64). Within 16 values, lane t of a quad has k = 4t … 4t+3, as its slots 2t, 2t+1,
+// 2t+8, 2t+9 of the mma: the order of k inside an mma is ours to choose, since W is laid out to match, and this one makes x one
+// 16-byte load. K is cut into segments of seg blocks, by the shape of W only. A segment's sum starts at 0; the result is
+// ((0 + s0) + s1) + …. Every tier does this, so a row has the same bits in all of them:
+//
+//	direct  1 … 8 rows. A warp has one segment of NT tiles. It reads W once from memory, 16 bytes a lane, and x as float32, norms,
+//	        scales and splits it on the way. The segments' sums meet in shared memory.
+//	skinny  up to 8·NB rows: the same with NB tiles of x, which `convert` has brought into operand order.
+//	gemm    any number of rows: 128 outputs × 64 rows a block, W and x through a ring of cp.async stages. Both lie in fragment order,
+//	        so a fragment is one 16-byte shared load a lane without bank conflicts, and neither ldmatrix nor a swizzle is needed.
+//
+// Operand order of x: [tile of 8 rows][block of 32 of K][hi, lo][lane] 16 bytes: the lane's registers for the first 16 of K, then for
+// the second. In fast mode lo is absent.
+#pragma once
+#include "activation.cuh"
+
+typedef unsigned int u32;
+
+enum : u32 { kFast = 1, kResidual = 2, kSilu = 4, kGelu = 8, kGated = kSilu | kGelu };
+
+// Linear is a call; see kernel.LinearCall. All pointers are to device memory.
+struct Linear {
+	const uint4* w;
+	const void* scales;    // of packed weights
+	const float* x;        // (rows, ldx): direct, convert
+	const float* norm;     // (k) or null: direct, convert
+	const uint4* operand;  // x in operand order: skinny, gemm
+	const float* unscale;  // (rows): what the sum is multiplied by: skinny, gemm of f16
+	float* y;              // (rows, ldy)
+	const float* bias;     // or null
+	int rows, k, ldx, ldy;
+	int out;     // columns of y: half of the outputs where gated
+	int tiles;   // of 16 outputs; where gated, gate and up alternate
+	int blocks;  // of W::K
+	int seg;     // blocks of a segment
+	int group;   // of packed weights: k that share a scale
+	float eps;
+	u32 flags;
+};
+
+constexpr int kPartRow = 20;              // floats from one column (row of x) to the next, so that the lanes' stores meet no bank twice
+constexpr int kPartTile = 8 * kPartRow;   // a 16 × 8 tile of sums
+
+struct BF16 {
+	static constexpr bool kScaled = false;
+	// split rounds two values to bf16 and their rest again; a is the lower half.
+	static __device__ __forceinline__ void split(float a, float b, u32& hi, u32& lo) {
+		asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(hi) : "f"(b), "f"(a));
+		float ra = __fsub_rn(a, __uint_as_float(hi << 16)), rb = __fsub_rn(b, __uint_as_float(hi & 0xffff0000u));
+		asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(lo) : "f"(rb), "f"(ra));
+	}
+	static __device__ __forceinline__ void mma(float (&c)[4], const uint4& a, u32 b0, u32 b1) {
+		asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+			: "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
+	}
+};
+
+struct F16 {
+	static constexpr bool kScaled = true;
+	static __device__ __forceinline__ float lower(u32 v) {
+		float f;
+		asm("{.reg .b16 l, h; mov.b32 {l, h}, %1; cvt.f32.f16 %0, l;}" : "=f"(f) : "r"(v));
+		return f;
+	}
+	static __device__ __forceinline__ float upper(u32 v) {
+		float f;
+		asm("{.reg .b16 l, h; mov.b32 {l, h}, %1; cvt.f32.f16 %0, h;}" : "=f"(f) : "r"(v));
+		return f;
+	}
+	static __device__ __forceinline__ void split(float a, float b, u32& hi, u32& lo) {
+		asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(hi) : "f"(b), "f"(a));
+		float ra = __fsub_rn(a, lower(hi)), rb = __fsub_rn(b, upper(hi));
+		asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(lo) : "f"(rb), "f"(ra));
+	}
+	static __device__ __forceinline__ void mma(float (&c)[4], const uint4& a, u32 b0, u32 b1) {
+		asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+			: "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
+	}
+};
+
+// row_scale is the power of two that brings a row whose largest magnitude is m below 2^14; inverse undoes it. Both are normal numbers.
+__device__ __forceinline__ float row_scale(float m, float& inverse) {
+	int e = min(126, 13 - ((int)(__float_as_uint(m) >> 23) - 127));
+	inverse = __uint_as_float((u32)(127 - e) << 23);
+	return __uint_as_float((u32)(127 + e) << 23);
+}
+
+// RowForm is what a row's values are multiplied by on their way to operand form.
+struct RowForm {
+	float inv, scale;
+};
+
+// row_form finds the RowForm of one row by 256 threads (t = 0 … 255, eight warps whose shared sums are red[0 … 7]). All threads of the
+// block call it, with live false where there is no row.
+template <class T>
+__device__ __forceinline__ RowForm row_form(const Linear& c, const float* row, int t, float* red, bool live, float& unscale) {
+	RowForm f = {1.0f, 1.0f};
+	unscale = 1.0f;
+	if (c.norm) {
+		float s = warp_sum(live ? square_sum_256(row, c.k, t) : 0.0f);
+		if (t % 32 == 0) red[t / 32] = s;
+		__syncthreads();
+		f.inv = rms_inverse_256(red, c.k, c.eps);
+		__syncthreads();
+	}
+	if (T::kScaled) {
+		float m = 0.0f;
+		for (int k = 4 * t; live && k < c.k; k += 4 * 256) {
+			float4 v = row4(row, k, c.k);
+			if (c.norm) {
+				float4 n = load4(c.norm, k, c.k, true);
+				v = make_float4(rms_apply(v.x, f.inv, n.x), rms_apply(v.y, f.inv, n.y), rms_apply(v.z, f.inv, n.z), rms_apply(v.w, f.inv, n.w));
+			}
+			m = fmaxf(m, fmaxf(fmaxf(fabsf(v.x), fabsf(v.y)), fmaxf(fabsf(v.z), fabsf(v.w))));
+		}
+		m = warp_max(m);
+		if (t % 32 == 0) red[t / 32] = m;
+		__syncthreads();
+#pragma unroll
+		for (int i = 0; i < 8; i++) m = fmaxf(m, red[i]);
+		f.scale = row_scale(m, unscale);
+		__syncthreads();
+	}
+	return f;
+}
+
+// to_operand norms, scales and splits four values into a lane's two registers of one mma.
+template <class T>
+__device__ __forceinline__ void to_operand(float4 v, float4 n, const RowForm& f, bool normed, u32 (&hi)[2], u32 (&lo)[2]) {
+	if (normed) v = make_float4(rms_apply(v.x, f.inv, n.x), rms_apply(v.y, f.inv, n.y), rms_apply(v.z, f.inv, n.z), rms_apply(v.w, f.inv, n.w));
+	if (T::kScaled) v = make_float4(__fmul_rn(v.x, f.scale), __fmul_rn(v.y, f.scale), __fmul_rn(v.z, f.scale), __fmul_rn(v.w, f.scale));
+	T::split(v.x, v.y, hi[0], lo[0]);
+	T::split(v.z, v.w, hi[1], lo[1]);
+}
+
+// convert brings x into operand order: one block of 256 threads a row; rows up to a multiple of 8 are zero.
+template <class T, int K>
+__device__ __forceinline__ void convert(const Linear& c, uint4* operand, float* unscale) {
+	__shared__ float red[8];
+	int r = blockIdx.x, t = threadIdx.x;
+	bool live = r < c.rows;
+	const float* row = c.x + (size_t)r * c.ldx;
+	float back;
+	RowForm f = row_form<T>(c, row, t, red, live, back);
+	if (T::kScaled && t == 0) unscale[r] = back;
+	int blocks = c.blocks * (K / 32), planes = c.flags & kFast ? 1 : 2;
+	uint4* to = operand + (size_t)(r / 8) * blocks * planes * 32 + r % 8 * 4;
+	for (int i = t; i < 4 * blocks; i += 256) { // block of 32 values, lane of the quad
+		int k = i / 4 * 32 + i % 4 * 4;
+		u32 h0[2], h1[2], l0[2], l1[2];
+		float4 zero = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+		float4 a = live && k < c.k ? row4(row, k, c.k) : zero, b = live && k + 16 < c.k ? row4(row, k + 16, c.k) : zero;
+		float4 na = c.norm ? load4(c.norm, k, c.k, true) : zero, nb = c.norm ? load4(c.norm, k + 16, c.k, true) : zero;
+		to_operand<T>(a, na, f, c.norm != nullptr, h0, l0);
+		to_operand<T>(b, nb, f, c.norm != nullptr, h1, l1);
+		uint4* at = to + (size_t)(i / 4) * planes * 32 + i % 4;
+		at[0] = make_uint4(h0[0], h0[1], h1[0], h1[1]);
+		if (planes == 2) at[32] = make_uint4(l0[0], l0[1], l1[0], l1[1]);
+	}
+}
+
+// finish makes one value of y from the sums of its output (v), or of gate and up.
+__device__ __forceinline__ void finish(const Linear& c, int row, int col, float v, float up) {
+	float* y = c.y + (size_t)row * c.ldy + col;
+	if (c.bias) v += c.bias[col];
+	if (c.flags & kGated) {
+		if (c.bias) up += c.bias[c.out + col];
+		v = (c.flags & kSilu ? silu(v) : gelu_tanh(v)) * up;
+	}
+	if (c.flags & kResidual) v += *y;
+	*y = v;
+}
+
+// store_part puts a lane's fragment of sums into a tile of shared memory: column r at r·kPartRow.
+__device__ __forceinline__ void store_part(float* tile, const float (&s)[4], int lane) {
+	float* p = tile + lane % 4 * 2 * kPartRow + lane / 4;
+	p[0] = s[0];
+	p[kPartRow] = s[1];
+	p[8] = s[2];
+	p[kPartRow + 8] = s[3];
+}
+
+// reduce adds the segments' sums of `width` tiles, in order, for rows row0 … row0+7 and finishes them.
+// part is [segment][width tiles].
+template <class T>
+__device__ __forceinline__ void reduce(const Linear& c, const float* part, int segments, int width, int tile0, int row0, const float* unscale) {
+	bool gated = c.flags & kGated;
+	int step = gated ? 2 : 1;
+	for (int i = threadIdx.x; i < width / step * 128; i += blockDim.x) {
+		int q = i / 16, tile = q / 8 * step, r = (q % 8 >> 1) + (q & 1) * 4, n = i % 16;
+		int col = (tile0 + tile) / step * 16 + n;
+		if (row0 + r >= c.rows || col >= c.out) continue;
+		const float* p = part + tile * kPartTile + r * kPartRow + n;
+		float v = 0.0f, up = 0.0f;
+		for (int s = 0; s < segments; s++) {
+			v += p[s * width * kPartTile];
+			if (gated) up += p[s * width * kPartTile + kPartTile];
+		}
+		if (T::kScaled) {
+			float back = unscale[r];
+			v = __fmul_rn(v, back);
+			up = __fmul_rn(up, back);
+		}
+		finish(c, row0 + r, col, v, up);
+	}
+}
+
+// Dense is W in bf16 or f16: [tile][block of 32 of K][first, second 16 of K][lane] 16 bytes, the registers of operand A.
+template <class Type>
+struct Dense {
+	typedef Type T;
+	static constexpr int K = 32;
+	static constexpr int kVectors = 64;  // uint4 of a tile's block
+	static constexpr int kStages = 3;
+	typedef uint4 Raw[2];  // what a lane loads of a block
+
+	static __device__ __forceinline__ void load(Raw& r, const uint4* p) {
+		r[0] = __ldg(p);
+		r[1] = __ldg(p + 32);
+	}
+	static __device__ __forceinline__ void load_shared(Raw& r, const uint4* p) {
+		r[0] = p[0];
+		r[1] = p[32];
+	}
+
+	// Tile is what is kept of a tile beside its sums: nothing here.
+	struct Tile {
+		__device__ __forceinline__ Tile(const Linear&, int, int, int) {}
+		__device__ __forceinline__ void block(const Linear&, int) {}
+		__device__ __forceinline__ uint4 fragment(const Raw& r, int s) const { return r[s]; }
+	};
+};
+
+// direct multiplies up to 8 rows by NT tiles a block, which has 32 threads for each segment, and 256 or 512.
+template <class W, int NT>
+__device__ __forceinline__ void direct(const Linear& c) {
+	typedef typename W::T T;
+	__shared__ float part[16 * NT * kPartTile];
+	__shared__ float red[16], unscale[8];
+	__shared__ RowForm forms[8];
+	constexpr int S = W::K / 16;
+	int lane = threadIdx.x % 32, warp = threadIdx.x / 32, t = lane % 4, r = lane / 4;
+	int tile0 = blockIdx.x * NT, from = warp * c.seg, to = min(from + c.seg, c.blocks);
+	const uint4* w[NT];
+	typename W::Raw raw[NT], ahead[NT] = {};
+#pragma unroll
+	for (int i = 0; i < NT; i++) {
+		w[i] = c.w + (size_t)(tile0 + i) * c.blocks * W::kVectors + lane;
+		if (from < to && tile0 + i < c.tiles) W::load(ahead[i], w[i] + (size_t)from * W::kVectors);
+	}
+	if (c.norm || T::kScaled) { // each group of 256 threads takes a row at a time
+		int groups = blockDim.x / 256, g = threadIdx.x / 256;
+		for (int first = 0; first < c.rows; first += groups) {
+			float back;
+			RowForm f = row_form<T>(c, c.x + (size_t)(first + g) * c.ldx, threadIdx.x % 256, red + 8 * g, first + g < c.rows, back);
+			if (threadIdx.x % 256 == 0 && first + g < 8) forms[first + g] = f, unscale[first + g] = back;
+		}
+		__syncthreads();
+	}
+	bool live = r < c.rows, normed = c.norm != nullptr, exact = !(c.flags & kFast);
+	RowForm f = {1.0f, 1.0f};
+	if (live && (normed || T::kScaled)) f = forms[r];
+	const float* row = c.x + (size_t)r * c.ldx;
+	float4 zero = make_float4(0.0f, 0.0f, 0.0f, 0.0f), x[S], n[S];
+	auto fetch = [&](int b) {
+#pragma unroll
+		for (int s = 0; s < S; s++) {
+			int k = b * W::K + s * 16 + t * 4;
+			x[s] = live && k < c.k ? row4(row, k, c.k) : zero;
+			n[s] = normed ? load4(c.norm, k, c.k, true) : zero;
+		}
+	};
+	float sum[NT][4] = {};
+	if (from < to) fetch(from);
+	for (int b = from; b < to; b++) {
+		u32 hi[S][2], lo[S][2];
+#pragma unroll
+		for (int s = 0; s < S; s++) to_operand<T>(x[s], n[s], f, normed, hi[s], lo[s]);
+#pragma unroll
+		for (int i = 0; i < NT; i++) {
+			for (int j = 0; j < sizeof(raw[0]) / 16; j++) raw[i][j] = ahead[i][j];
+			if (b + 1 < to && tile0 + i < c.tiles) W::load(ahead[i], w[i] + (size_t)(b + 1) * W::kVectors);
+		}
+		if (b + 1 < to) fetch(b + 1);
+#pragma unroll
+		for (int i = 0; i < NT; i++) {
+			typename W::Tile tile(c, tile0 + i, lane, b);
+#pragma unroll
+			for (int s = 0; s < S; s++) {
+				uint4 a = tile.fragment(raw[i], s);
+				T::mma(sum[i], a, hi[s][0], hi[s][1]);
+				if (exact) T::mma(sum[i], a, lo[s][0], lo[s][1]);
+			}
+		}
+	}
+	if (from < to) {
+#pragma unroll
+		for (int i = 0; i < NT; i++) store_part(part + (warp * NT + i) * kPartTile, sum[i], lane);
+	}
+	__syncthreads();
+	reduce<T>(c, part, (c.blocks + c.seg - 1) / c.seg, NT, tile0, 0, unscale);
+}
+
+// skinny multiplies up to 8·NB rows; warps of a block are [segment][across]: `across` warps that share x have 2 tiles each.
+template <class W, int NB>
+__device__ __forceinline__ void skinny(const Linear& c, int across) {
+	typedef typename W::T T;
+	constexpr int NT = 2, P = W::K / 32;
+	__shared__ float part[16 * NT * kPartTile];
+	int lane = threadIdx.x % 32, warp = threadIdx.x / 32, segment = warp / across;
+	int width = across * NT, own = warp % across * NT, tile0 = blockIdx.x * width;
+	int from = segment * c.seg, to = min(from + c.seg, c.blocks);
+	bool exact = !(c.flags & kFast);
+	int planes = exact ? 2 : 1, columns = (c.rows + 7) / 8;
+	size_t column = (size_t)c.blocks * P * planes * 32; // uint4 of a tile of x
+	float sum[NB][NT][4] = {};
+	typename W::Raw raw[NT], ahead[NT] = {};
+	const uint4* w[NT];
+#pragma unroll
+	for (int i = 0; i < NT; i++) {
+		w[i] = c.w + (size_t)(tile0 + own + i) * c.blocks * W::kVectors + lane;
+		if (from < to && tile0 + own + i < c.tiles) W::load(ahead[i], w[i] + (size_t)from * W::kVectors);
+	}
+	for (int b = from; b < to; b++) {
+#pragma unroll
+		for (int i = 0; i < NT; i++) {
+			for (int j = 0; j < sizeof(raw[0]) / 16; j++) raw[i][j] = ahead[i][j];
+			if (b + 1 < to && tile0 + own + i < c.tiles) W::load(ahead[i], w[i] + (size_t)(b + 1) * W::kVectors);
+		}
+		uint4 a[NT][2 * P];
+#pragma unroll
+		for (int i = 0; i < NT; i++) {
+			typename W::Tile tile(c, tile0 + own + i, lane, b);
+#pragma unroll
+			for (int s = 0; s < 2 * P; s++) a[i][s] = tile.fragment(raw[i], s);
+		}
+		const uint4* x = c.operand + (size_t)b * P * planes * 32 + lane;
+#pragma unroll
+		for (int j = 0; j < NB; j++) {
+			if (j >= columns) break;
+#pragma unroll
+			for (int p = 0; p < P; p++) {
+				uint4 hi = __ldg(x + j * column + p * planes * 32), lo;
+				if (exact) lo = __ldg(x + j * column + p * planes * 32 + 32);
+#pragma unroll
+				for (int i = 0; i < NT; i++) {
+					T::mma(sum[j][i], a[i][2 * p], hi.x, hi.y);
+					if (exact) T::mma(sum[j][i], a[i][2 * p], lo.x, lo.y);
+					T::mma(sum[j][i], a[i][2 * p + 1], hi.z, hi.w);
+					if (exact) T::mma(sum[j][i], a[i][2 * p + 1], lo.z, lo.w);
+				}
+			}
+		}
+	}
+	int segments = (c.blocks + c.seg - 1) / c.seg;
+#pragma unroll 1
+	for (int j = 0; j < columns; j++) {
+#pragma unroll
+		for (int n = 0; n < NB; n++) { // registers have no index
+			if (n != j || from >= to) continue;
+#pragma unroll
+			for (int i = 0; i < NT; i++) store_part(part + (segment * width + own + i) * kPartTile, sum[n][i], lane);
+		}
+		__syncthreads();
+		reduce<T>(c, part, segments, width, tile0, 8 * j, c.unscale + 8 * j);
+		__syncthreads();
+	}
+}
+
+__device__ __forceinline__ void cp_async(uint4* to, const uint4* from, bool live) {
+	u32 at = (u32)__cvta_generic_to_shared(to);
+	asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(at), "l"(from), "r"(live ? 16 : 0) : "memory");
+}
+
+// gemm multiplies 64 rows (block x) by 128 outputs (block y) in 256 threads: warps are 4 × 2, each 32 outputs × 32 rows.
+template <class W>
+__device__ __forceinline__ void gemm(const Linear& c) {
+	typedef typename W::T T;
+	constexpr int P = W::K / 32, kA = 8 * W::kVectors, kB = 8 * P * 64; // uint4 of a stage
+	__shared__ uint4 stages[W::kStages][kA + kB];
+	int lane = threadIdx.x % 32, warp = threadIdx.x / 32, wn = warp % 4, wr = warp / 4;
+	int tile0 = blockIdx.y * 8, column0 = blockIdx.x * 8, columns = (c.rows + 7) / 8;
+	bool exact = !(c.flags & kFast);
+	int planes = exact ? 2 : 1, xv = P * planes * 32; // uint4 of a tile's block of x
+	auto issue = [&](int b) {
+		uint4* to = stages[b % W::kStages];
+		if (b < c.blocks) {
+			for (int i = threadIdx.x; i < kA; i += 256) {
+				int tile = tile0 + i / W::kVectors;
+				bool live = tile < c.tiles;
+				cp_async(to + i, c.w + ((size_t)(live ? tile : 0) * c.blocks + b) * W::kVectors + i % W::kVectors, live);
+			}
+			for (int i = threadIdx.x; i < 8 * xv; i += 256) {
+				int column = column0 + i / xv;
+				bool live = column < columns;
+				cp_async(to + kA + i, c.operand + ((size_t)(live ? column : 0) * c.blocks + b) * xv + i % xv, live);
+			}
+		}
+		asm volatile("cp.async.commit_group;" ::: "memory");
+	};
+	for (int b = 0; b < W::kStages - 1; b++) issue(b);
+	float total[2][4][4] = {}, sum[2][4][4] = {};
+	for (int b = 0, left = c.seg; b < c.blocks; b++) {
+		asm volatile("cp.async.wait_group %0;" :: "n"(W::kStages - 2) : "memory");
+		__syncthreads();
+		issue(b + W::kStages - 1);
+		const uint4* stage = stages[b % W::kStages];
+		uint4 a[2][2 * P];
+#pragma unroll
+		for (int i = 0; i < 2; i++) {
+			typename W::Raw raw;
+			W::load_shared(raw, stage + (wn * 2 + i) * W::kVectors + lane);
+			typename W::Tile tile(c, tile0 + wn * 2 + i, lane, b);
+#pragma unroll
+			for (int s = 0; s < 2 * P; s++) a[i][s] = tile.fragment(raw, s);
+		}
+		const uint4* x = stage + kA + wr * 4 * xv + lane;
+#pragma unroll
+		for (int j = 0; j < 4; j++) {
+#pragma unroll
+			for (int p = 0; p < P; p++) {
+				uint4 hi = x[j * xv + p * planes * 32], lo;
+				if (exact) lo = x[j * xv + p * planes * 32 + 32];
+#pragma unroll
+				for (int i = 0; i < 2; i++) {
+					T::mma(sum[i][j], a[i][2 * p], hi.x, hi.y);
+					if (exact) T::mma(sum[i][j], a[i][2 * p], lo.x, lo.y);
+					T::mma(sum[i][j], a[i][2 * p + 1], hi.z, hi.w);
+					if (exact) T::mma(sum[i][j], a[i][2 * p + 1], lo.z, lo.w);
+				}
+			}
+		}
+		if (--left == 0 || b + 1 == c.blocks) {
+			left = c.seg;
+#pragma unroll
+			for (int i = 0; i < 2; i++)
+#pragma unroll
+				for (int j = 0; j < 4; j++)
+#pragma unroll
+					for (int e = 0; e < 4; e++) total[i][j][e] += sum[i][j][e], sum[i][j][e] = 0.0f;
+		}
+	}
+	// The sums leave through shared memory, so that the code that finishes them is there once.
+	static_assert(sizeof(stages) >= 64 * kPartTile * sizeof(float), "room for the sums");
+	float* part = reinterpret_cast<float*>(stages);
+	__syncthreads();
+#pragma unroll
+	for (int j = 0; j < 4; j++) {
+#pragma unroll
+		for (int i = 0; i < 2; i++) store_part(part + ((wr * 4 + j) * 8 + wn * 2 + i) * kPartTile, total[i][j], lane);
+	}
+	__syncthreads();
+#pragma unroll 1
+	for (int j = 0; j < min(8, columns - column0); j++)
+		reduce<T>(c, part + j * 8 * kPartTile, 1, 8, tile0, (column0 + j) * 8, c.unscale + (column0 + j) * 8);
+}
