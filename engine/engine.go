@@ -51,6 +51,12 @@ type Options struct {
 	QueueLimit    int    // requests queued or running; 0: 1024
 	NoPrefixCache bool
 
+	// Speculation is the most tokens guessed ahead of a sequence from what it has
+	// said before; 0: none. SpeculationBatch is the most sequences running for
+	// which that is done; 0: 4.
+	Speculation      int
+	SpeculationBatch int
+
 	CompileDeadline time.Duration // of a grammar; 0: the compiler's own
 	Licence         string        // as recorded when the model was added
 	Digest          string        // of the weights; "" is computed, which reads the file
@@ -138,6 +144,7 @@ func withDefaults(o Options) Options {
 	def(&o.MaxStepTokens, 256)
 	def(&o.MaxChunk, max(o.MaxStepTokens/2, o.BlockSize))
 	def(&o.QueueLimit, 1024)
+	def(&o.SpeculationBatch, 4)
 	if o.Device == "" || o.Device == "auto" {
 		o.Device = "cpu"
 	}
@@ -207,6 +214,8 @@ func (e *Engine) start() error {
 		EndIDs:      e.ends,
 		Piece:       e.tok.Piece,
 		QueueLimit:  e.opts.QueueLimit,
+		Draft:       e.opts.Speculation,
+		DraftBatch:  e.opts.SpeculationBatch,
 		BeforeStep:  e.opts.BeforeStep,
 	})
 	return nil
@@ -299,6 +308,7 @@ func (e *Engine) terms() []infer.Term {
 		{Name: "max_sequences", Value: strconv.Itoa(e.opts.MaxSequences)},
 		{Name: "step_tokens", Value: strconv.Itoa(e.opts.MaxStepTokens)},
 		{Name: "prefill_chunk", Value: strconv.Itoa(e.opts.MaxChunk)},
+		{Name: "speculation", Value: strconv.Itoa(e.opts.Speculation)},
 		{Name: "prefix_cache", Value: strconv.FormatBool(!e.opts.NoPrefixCache)},
 		{Name: "device", Value: e.opts.Device},
 		{Name: "platform", Value: runtime.GOOS + "/" + runtime.GOARCH},

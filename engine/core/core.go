@@ -33,6 +33,8 @@ type Config struct {
 	EndIDs      []int32                  // tokens that end an answer
 	Piece       func(token int32) []byte // bytes of a token
 	QueueLimit  int                      // jobs that may be queued or running
+	Draft       int                      // most tokens guessed ahead of a sequence; 0: none
+	DraftBatch  int                      // most sequences running for which tokens are guessed
 
 	// BeforeStep, if set, is called in the loop before each plan (tests force
 	// preemption with it).
@@ -61,6 +63,8 @@ type Core struct {
 	steps   uint64
 	prompts uint64
 	outputs uint64
+	drafted uint64    // guesses computed
+	guessed uint64    // of these, right
 	stepped time.Time // the latest step began
 	batch   kernels.Batch
 
@@ -82,7 +86,8 @@ type Core struct {
 type row struct {
 	run    *run
 	pos    int  // position of the row's token in the sequence
-	sample bool // the last pending token: its logits give the next token
+	sample bool // the last pending token, or a guess: its logits give the next token
+	ahead  int  // guesses before it, its own among them
 }
 
 type command struct {
@@ -201,6 +206,7 @@ func (c *Core) steploop() error {
 		if c.cfg.BeforeStep != nil {
 			c.cfg.BeforeStep(c.steps, c.sched.List(), c.sched.Preempt)
 		}
+		c.guess()
 		plan := c.sched.Plan()
 		if len(plan) == 0 {
 			if c.sched.Running()+c.sched.Waiting() > 0 {
@@ -267,7 +273,7 @@ func (c *Core) publish() {
 		Steps: c.steps, Running: c.sched.Running(), Waiting: c.sched.Waiting(),
 		BlocksTotal: c.pool.Total(), BlocksUsed: c.pool.Total() - free, BlocksCached: cached,
 		Preemptions: st.Preemptions, PrefixQueries: st.PrefixQueries, PrefixHits: st.PrefixHits,
-		PromptTokens: c.prompts, OutputTokens: c.outputs,
+		PromptTokens: c.prompts, OutputTokens: c.outputs, DraftTokens: c.drafted, AcceptedTokens: c.guessed,
 		WeightBytes: dev.WeightBytes, KVBytes: dev.KVBytes,
 		BlockTokens: c.cfg.KV.BlockSize, StepTokens: slices.Clone(c.stepTokens[:]), StepTokenSum: c.stepSum,
 	})

@@ -75,6 +75,7 @@ type run struct {
 	job     *Job
 	seq     *sched.Sequence
 	sampler *sampler.Sampler
+	drafter *drafter // or nil
 	made    int
 	ends    []int32 // tokens that end it
 	lps     []infer.TokenLogprob
@@ -113,6 +114,9 @@ func (c *Core) start(j *Job) {
 		if ch.Embed == nil {
 			r.sampler = sampler.New(ch.Sampling, ch.Seed, ch.Draw, ch.Prompt)
 			r.ends = c.endIDs(ch)
+			if c.speculates(ch) {
+				r.drafter = newDrafter(c.cfg.Draft)
+			}
 		}
 		j.runs = append(j.runs, r)
 		if ch.Draw == 0 {

@@ -21,8 +21,9 @@ func (c *Core) fill(plan []sched.Slot) {
 		r := q.Data.(*run)
 		first := int32(len(b.Tokens))
 		b.Tokens = append(b.Tokens, q.Tokens[q.NumComputed:q.NumComputed+sl.Len]...)
-		b.Spans = append(b.Spans, kernels.Span{Row: first, Len: int32(sl.Len), Context: int32(q.NumComputed), Blocks: q.Blocks})
-		c.want(r, q, first, sl.Len)
+		b.Tokens = append(b.Tokens, q.Draft[:sl.Draft]...)
+		b.Spans = append(b.Spans, kernels.Span{Row: first, Len: int32(sl.Len + sl.Draft), Context: int32(q.NumComputed), Blocks: q.Blocks})
+		c.want(r, q, first, sl.Len, sl.Draft)
 	}
 	c.logits = grow(c.logits, c.askChoices()*c.cfg.Program.Vocab)
 	c.hidden = grow(c.hidden, len(b.HiddenRows)*c.cfg.Program.Width)
@@ -72,13 +73,13 @@ func (c *Core) choose() {
 		if ch.Logits || r.over || r.Max == 0 {
 			continue
 		}
-		allowed, banned := c.limits(r)
-		r.sampler.Choice(ch, r.made, allowed, banned)
+		allowed, banned := c.limits(r, r.made+rw.ahead)
+		r.sampler.Choice(ch, r.made+rw.ahead, allowed, banned)
 	}
 }
 
 // want notes the rows of a slot whose results are needed.
-func (c *Core) want(r *run, q *sched.Sequence, first int32, n int) {
+func (c *Core) want(r *run, q *sched.Sequence, first int32, n, draft int) {
 	b := &c.batch
 	last := q.NumComputed + n - 1
 	if r.Embed != nil {
@@ -99,8 +100,10 @@ func (c *Core) want(r *run, q *sched.Sequence, first int32, n int) {
 		}
 	}
 	if last == len(q.Tokens)-1 {
-		b.LogitRows = append(b.LogitRows, first+int32(n)-1)
-		c.rows = append(c.rows, row{run: r, pos: last, sample: true})
+		for i := range 1 + draft {
+			b.LogitRows = append(b.LogitRows, first+int32(n-1+i))
+			c.rows = append(c.rows, row{run: r, pos: last + i, sample: true, ahead: i})
+		}
 	}
 }
 
@@ -125,7 +128,9 @@ func (c *Core) harvest(plan []sched.Slot) {
 		if rw.run.Embed == nil && c.batch.Choices != nil {
 			choice++
 			if !c.batch.Choices[choice-1].Logits {
-				c.take(rw.run, &c.batch.Picks[choice-1])
+				if c.follows(&rw) {
+					c.take(rw.run, &c.batch.Picks[choice-1])
+				}
 				continue
 			}
 		}
@@ -137,12 +142,45 @@ func (c *Core) harvest(plan []sched.Slot) {
 				c.finish(rw.run, infer.FinishStop)
 			}
 		case rw.sample:
-			c.sample(rw.run, c.logits[logit*v:(logit+1)*v])
+			if c.follows(&rw) {
+				c.sample(rw.run, c.logits[logit*v:(logit+1)*v])
+			}
 			logit++
 		default:
 			c.promptLogprob(rw.run, rw.pos, c.logits[logit*v:(logit+1)*v])
 			logit++
 		}
+	}
+	c.judge(plan)
+}
+
+// follows says whether the row's token is one that was chosen: it always is,
+// unless it was a guess.
+func (c *Core) follows(rw *row) bool {
+	r := rw.run
+	if rw.ahead == 0 {
+		return true
+	}
+	right := !r.over && len(r.seq.Tokens) == rw.pos+1 && r.seq.Tokens[rw.pos] == r.seq.Draft[rw.ahead-1]
+	if right {
+		c.guessed++
+	}
+	return right
+}
+
+// judge counts the guesses of the step that were right; what they left in the
+// cache is the sequence's now.
+func (c *Core) judge(plan []sched.Slot) {
+	for _, sl := range plan {
+		if sl.Draft == 0 {
+			continue
+		}
+		c.drafted += uint64(sl.Draft)
+		r := sl.Seq.Data.(*run)
+		// One token was chosen behind the last that is right.
+		right := max(0, len(sl.Seq.Tokens)-sl.Seq.NumComputed-1)
+		r.drafter.learn(right, sl.Draft)
+		c.sched.Accept(sl.Seq, right)
 	}
 }
 
@@ -181,7 +219,7 @@ func (c *Core) sample(r *run, logits []float32) {
 	if !c.ready(r) {
 		return
 	}
-	allowed, banned := c.limits(r)
+	allowed, banned := c.limits(r, r.made)
 	c.accept(r, r.sampler.Pick(logits, r.made, allowed, banned, &c.scratch))
 }
 
@@ -211,9 +249,10 @@ func (c *Core) ready(r *run) bool {
 	return true
 }
 
-// limits are the tokens that may be chosen for r, and those that may not.
-func (c *Core) limits(r *run) (allowed []uint32, banned []int32) {
-	if r.made < r.Sampling.MinTokens {
+// limits are the tokens that may be chosen for r at position, and those that may
+// not.
+func (c *Core) limits(r *run, position int) (allowed []uint32, banned []int32) {
+	if position < r.Sampling.MinTokens {
 		banned = r.ends
 	}
 	allowed = c.allow(r)

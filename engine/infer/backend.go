@@ -112,6 +112,8 @@ type Stats struct {
 	PrefixHits     uint64 // tokens found
 	PromptTokens   uint64
 	OutputTokens   uint64
+	DraftTokens    uint64 // guessed ahead and computed
+	AcceptedTokens uint64 // of these, right
 	WeightBytes    int64
 	KVBytes        int64
 	WorkerRestarts uint64

@@ -298,6 +298,8 @@ func addCounters(a, b infer.Stats) infer.Stats {
 	a.PrefixHits += b.PrefixHits
 	a.PromptTokens += b.PromptTokens
 	a.OutputTokens += b.OutputTokens
+	a.DraftTokens += b.DraftTokens
+	a.AcceptedTokens += b.AcceptedTokens
 	a.StepTokenSum += b.StepTokenSum
 	if len(a.StepTokens) == len(b.StepTokens) {
 		a.StepTokens = slices.Clone(a.StepTokens)

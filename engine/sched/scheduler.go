@@ -31,10 +31,12 @@ type Scheduler struct {
 	stats   Stats
 }
 
-// Slot is the share of one sequence in a step: its next Len pending tokens.
+// Slot is the share of one sequence in a step: its next Len pending tokens, and
+// behind them the first Draft of its guesses.
 type Slot struct {
-	Seq *Sequence
-	Len int
+	Seq   *Sequence
+	Len   int
+	Draft int
 }
 
 // Stats are counters since the start.
@@ -101,6 +103,7 @@ func (s *Scheduler) Preempt(q *Sequence) {
 	s.pool.Release(q.Blocks)
 	q.Blocks = q.Blocks[:0]
 	q.hashes = q.hashes[:0]
+	q.Draft = q.Draft[:0]
 	q.NumComputed = 0
 	q.state = stateWaiting
 	s.waiting = append(s.waiting, q)
@@ -130,9 +133,34 @@ func (s *Scheduler) Plan() []Slot {
 		}
 	}
 	if !preempted {
-		s.admit(budget)
+		budget = s.admit(budget)
+		s.speculate(budget)
 	}
 	return s.plan
+}
+
+// speculate lets sequences that have one pending token compute their guesses
+// along, in what is left of the budget and of the free blocks.
+func (s *Scheduler) speculate(budget int) {
+	for i := range s.plan {
+		sl := &s.plan[i]
+		n := min(len(sl.Seq.Draft), budget)
+		if n == 0 || sl.Seq.Pending() != 1 || !s.grow(sl.Seq, sl.Seq.NumComputed+1+n) {
+			continue
+		}
+		sl.Draft = n
+		budget -= n
+	}
+}
+
+// Accept tells that n guesses of q that the last plan computed have become its
+// tokens: their keys and values are in the cache already.
+func (s *Scheduler) Accept(q *Sequence, n int) {
+	if q.state != stateRunning {
+		return
+	}
+	q.NumComputed += n
+	s.register(q)
 }
 
 // Done tells the scheduler that the slots of the last plan were computed:
@@ -148,12 +176,13 @@ func (s *Scheduler) Done() {
 	}
 }
 
-// admit lets waiting sequences in while budget, slots and blocks last.
-func (s *Scheduler) admit(budget int) {
+// admit lets waiting sequences in while budget, slots and blocks last, and
+// returns what is left of the budget.
+func (s *Scheduler) admit(budget int) int {
 	for budget > 0 && len(s.running) < s.cfg.MaxSequences {
 		q := s.next()
 		if q == nil {
-			return
+			return budget
 		}
 		s.reuse(q)
 		n := s.share(q, budget)
@@ -162,7 +191,7 @@ func (s *Scheduler) admit(budget int) {
 			q.Blocks = q.Blocks[:0]
 			q.hashes = q.hashes[:0]
 			q.NumComputed = 0
-			return
+			return 0 // what waits comes before guesses
 		}
 		if !q.Started {
 			q.Started = true
@@ -178,6 +207,7 @@ func (s *Scheduler) admit(budget int) {
 		s.take(q, n)
 		budget -= n
 	}
+	return budget
 }
 
 // next picks the waiting sequence that is due: by priority, then the tenant
@@ -230,7 +260,7 @@ func (s *Scheduler) share(q *Sequence, budget int) int {
 }
 
 func (s *Scheduler) take(q *Sequence, n int) {
-	s.plan = append(s.plan, Slot{q, n})
+	s.plan = append(s.plan, Slot{Seq: q, Len: n})
 	if len(s.waiting) == 0 {
 		clear(s.served)
 		return

@@ -16,6 +16,7 @@ type Sequence struct {
 	After *Sequence
 
 	Tokens    []int32 // prompt, then what was generated
+	Draft     []int32 // guesses of what comes next, computed along if there is room
 	PromptLen int
 	Data      any // the engine's own
 
