@@ -30,6 +30,7 @@ var dequantizers = [...]func(dst []float32, src []byte){
 	Q4_0: dequantQ4_0, Q4_1: dequantQ4_1, Q5_0: dequantQ5_0, Q5_1: dequantQ5_1, Q8_0: dequantQ8_0,
 	Q2_K: dequantQ2K, Q3_K: dequantQ3K, Q4_K: dequantQ4K, Q5_K: dequantQ5K, Q6_K: dequantQ6K,
 	IQ4_NL: dequantIQ4NL,
+	U4:     dequantU4, U8: dequantU8, F8: dequantF8,
 }
 
 // half reads a little-endian binary16.

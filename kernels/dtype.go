@@ -3,7 +3,8 @@ package kernels
 import "fmt"
 
 // DType is the storage type of a tensor. The quantized types and their names
-// are those of the GGUF format.
+// are those of the GGUF format, but for the last three: what AWQ, GPTQ and FP8
+// files hold, with the scale of a group brought beside every 32 values of a row.
 type DType uint8
 
 const (
@@ -21,6 +22,9 @@ const (
 	Q5_K
 	Q6_K
 	IQ4_NL
+	U4 // (q - zero)·scale: binary16 scale, zero, 16 bytes of nibbles as in Q4_0
+	U8 // (q - zero)·scale: binary16 scale, zero, 32 bytes
+	F8 // number·scale: float32 scale, 32 numbers of e4m3 (OCP 8-bit floating point, without infinities)
 )
 
 // layout is the block geometry of a type: Values numbers in Bytes bytes.
@@ -44,6 +48,9 @@ var layouts = [...]layout{
 	Q5_K:   {"Q5_K", 256, 176},
 	Q6_K:   {"Q6_K", 256, 210},
 	IQ4_NL: {"IQ4_NL", 32, 18},
+	U4:     {"U4", 32, 19},
+	U8:     {"U8", 32, 35},
+	F8:     {"F8", 32, 36},
 }
 
 // DTypes lists all types.
@@ -55,7 +62,7 @@ func DTypes() []DType {
 	return all
 }
 
-// ParseDType finds a type by its GGUF name.
+// ParseDType finds a type by its name.
 func ParseDType(name string) (DType, error) {
 	for i, l := range layouts {
 		if l.name == name {

@@ -48,3 +48,14 @@ func ToBF16(f float32) uint16 {
 	}
 	return uint16((b + 0x7fff + b>>16&1) >> 16)
 }
+
+// FromE4M3 converts an 8-bit float with 4 bits of exponent (bias 7) and 3 of
+// mantissa to float32, exactly. It has no infinities: all ones is NaN, and 0x7e
+// is 448 (OCP 8-bit Floating Point Specification, section 5).
+func FromE4M3(b byte) float32 {
+	if b&0x7f == 0x7f {
+		return float32(math.NaN())
+	}
+	// The bits in the place of a binary16's are the number times 2^-8.
+	return FromF16(uint16(b&0x80)<<8|uint16(b&0x7f)<<7) * 256
+}

@@ -209,7 +209,7 @@ func (d *Device) takeLinear(ops []kernels.Op, i int) (*linearStage, int) {
 			break
 		}
 		l.mats = append(l.mats, ops[i])
-		t := d.p.Tensors[ops[i].W].Type
+		t := stored(&d.p.Tensors[ops[i].W])
 		switch {
 		case isFloat(t) || d.floats:
 			l.needFloat = true

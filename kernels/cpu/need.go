@@ -35,8 +35,7 @@ func Need(p *kernels.Program, rows int, o Options) (Needs, error) {
 		cols = max(cols, t.Cols)
 		if u.linear {
 			n.WeightBytes += int64((panels(t.Rows)*panelBytes(t) + 63) &^ 63)
-			if !isFloat(t.Type) {
-				s := spec(t.Type)
+			if s := spec(stored(t)); s != nil {
 				expanded = max(expanded, t.Cols/s.values*s.expandedBytes())
 			}
 		}

@@ -9,10 +9,10 @@ import (
 
 // weight is a tensor as a device uses it.
 type weight struct {
-	t      *kernels.Tensor
-	panels []byte    // repacked for linear ops; nil if not needed
-	stride int       // bytes of a panel
-	vector []float32 // of a norm weight or bias, padded to whole panels
+	t      *kernels.Tensor // where the type is another than the program's, without Data
+	panels []byte          // repacked for linear ops; nil if not needed
+	stride int             // bytes of a panel
+	vector []float32       // of a norm weight or bias, padded to whole panels
 }
 
 func isFloat(t kernels.DType) bool { return t == kernels.F32 || t == kernels.F16 || t == kernels.BF16 }
@@ -59,6 +59,9 @@ func (d *Device) loadWeights() error {
 			continue
 		}
 		w.stride = panelBytes(w.t)
+		if typ := stored(w.t); typ != w.t.Type {
+			w.t = &kernels.Tensor{Name: w.t.Name, Type: typ, Rows: w.t.Rows, Cols: w.t.Cols}
+		}
 		at[i] = total
 		total += (panels(w.t.Rows)*w.stride + 63) &^ 63
 	}
@@ -70,13 +73,13 @@ func (d *Device) loadWeights() error {
 		w := &d.weights[i]
 		if w.stride > 0 {
 			w.panels = d.arena[at[i]:][:panels(w.t.Rows)*w.stride]
-			d.fill(w)
+			d.fill(w, &d.p.Tensors[i])
 		}
 		if d.o.Progress != nil && w.stride > 0 {
 			d.o.Progress(int64(at[i]+len(w.panels)), int64(total))
 		}
 		if d.o.Release != nil && !use[i].embed && (w.panels != nil || !use[i].linear) {
-			d.o.Release(w.t.Data)
+			d.o.Release(d.p.Tensors[i].Data)
 		}
 	}
 	d.weightBytes.Store(int64(total))
@@ -84,25 +87,30 @@ func (d *Device) loadWeights() error {
 }
 
 func panelBytes(t *kernels.Tensor) int {
-	if isFloat(t.Type) {
-		return t.Cols * panelRows * t.Type.BlockBytes()
+	typ := stored(t)
+	if isFloat(typ) {
+		return t.Cols * panelRows * typ.BlockBytes()
 	}
-	s := spec(t.Type)
+	s := spec(typ)
 	return t.Cols / s.values * s.blockBytes()
 }
 
 // fill repacks one tensor, each thread the panels it will multiply by.
-func (d *Device) fill(w *weight) {
+func (d *Device) fill(w *weight, t *kernels.Tensor) {
 	var all sync.WaitGroup
 	for th := range d.threads {
 		from, to := share(panels(w.t.Rows), th, d.threads)
 		all.Go(func() {
 			for p := from; p < to; p++ {
 				dst := w.panels[p*w.stride:][:w.stride]
-				if isFloat(w.t.Type) {
-					interleave(dst, w.t, p)
+				src, at := t, p
+				if w.t.Type != t.Type {
+					src, at = convert(t, w.t.Type, p), 0
+				}
+				if isFloat(src.Type) {
+					interleave(dst, src, at)
 				} else {
-					repack(dst, w.t, p)
+					repack(dst, src, at)
 				}
 			}
 		})

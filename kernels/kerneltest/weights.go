@@ -17,6 +17,10 @@ import (
 // about that size.
 func Tensor(rng *rand.Rand, name string, t kernels.DType, rows, cols int, dev float32) kernels.Tensor {
 	w := kernels.Tensor{Name: name, Type: t, Rows: rows, Cols: cols, Data: make([]byte, rows*t.RowBytes(cols))}
+	if t == kernels.U4 || t == kernels.U8 || t == kernels.F8 {
+		grouped(rng, &w, dev)
+		return w
+	}
 	if offsets, ok := scaleFields[t]; ok {
 		for i := 0; i < len(w.Data); i += 8 {
 			var word [8]byte
@@ -40,6 +44,37 @@ func Tensor(rng *rand.Rand, name string, t kernels.DType, rows, cols int, dev fl
 		panic(fmt.Sprintf("BUG: %v", err))
 	}
 	return w
+}
+
+// grouped fills a weight of U4, U8 or F8 as files have them: runs of up to four
+// blocks share a scale and a zero point.
+func grouped(rng *rand.Rand, w *kernels.Tensor, dev float32) {
+	n := w.Type.BlockBytes()
+	var head [4]byte
+	for b := 0; b*n < len(w.Data); b++ {
+		block := w.Data[b*n : (b+1)*n]
+		if b%(w.Cols/32)%4 == 0 {
+			size := dev * (0.75 + 0.5*rng.Float32())
+			switch w.Type {
+			case kernels.F8: // of random bits without NaN
+				binary.LittleEndian.PutUint32(head[:], math.Float32bits(size/130))
+			case kernels.U4:
+				binary.LittleEndian.PutUint16(head[:], kernels.ToF16(size/4.6))
+				head[2] = byte(6 + rng.IntN(4))
+			default:
+				binary.LittleEndian.PutUint16(head[:], kernels.ToF16(size/74))
+				head[2] = byte(120 + rng.IntN(16))
+			}
+		}
+		at := copy(block, head[:n%16])
+		for i := range block[at:] {
+			v := byte(rng.Uint32())
+			if w.Type == kernels.F8 && v&0x7f == 0x7f {
+				v--
+			}
+			block[at+i] = v
+		}
+	}
 }
 
 // Vector makes an F32 row vector of values around mean.

@@ -91,7 +91,7 @@ const (
 
 func family(t kernels.DType) familyKind {
 	switch t {
-	case kernels.F32, kernels.F16, kernels.BF16:
+	case kernels.F32, kernels.F16, kernels.BF16, kernels.U4, kernels.U8, kernels.F8:
 		return familyFloat
 	}
 	if t.BlockValues() >= 32 {

@@ -237,7 +237,9 @@ func linearFloat(t Target, w *Weight, c LinearCall) ([]Launch, error) {
 }
 
 // unscaleBytes is the room before the operand in scratch: a float32 a row.
-func unscaleBytes(rows int) int64 { return int64(ceil(4*ceil(rows, convertRound)*convertRound, 256) * 256) }
+func unscaleBytes(rows int) int64 {
+	return int64(ceil(4*ceil(rows, convertRound)*convertRound, 256) * 256)
+}
 
 func scratchFloat(w *Weight, rows int) int64 {
 	f := formOf(w.Type)
