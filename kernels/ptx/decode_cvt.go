@@ -1,0 +1,527 @@
+package ptx
+
+import (
+	"slices"
+	"strings"
+)
+
+// mov decodes mov, its packing and unpacking forms, and the taking of addresses.
+func (d *decoder) mov(string) error {
+	t, err := d.typ()
+	if err != nil {
+		return err
+	}
+	if err := d.args(2); err != nil {
+		return err
+	}
+	a := d.s.args
+	switch {
+	case t == tPred:
+		return d.predLogic("mov", 1)
+	case a[0].kind == opVec || a[1].kind == opVec:
+		return d.movVector(t)
+	case a[1].kind == opSpecial:
+		if sp := special(a[1].imm); sp >= spClock {
+			return d.clock(t, sp)
+		}
+		return d.movSpecial(t)
+	case a[1].kind == opSym && d.m.funcs[a[1].name] != nil:
+		return d.fail("cannot take the address of function %s", a[1].name)
+	case t == tF16x2 || t == tBF16x2 || t == tF16 || t == tBF16 || t.size() < 2:
+		return d.fail("there is none for type %v", t)
+	}
+	err = d.emitLane(func(a, _, _ uint64) uint64 { return a }, t, t)
+	d.copies = true
+	if !slowOnly && err == nil {
+		d.in.class, d.in.op = c32, fMov32
+		if t.size() == 8 {
+			d.in.class, d.in.op = c64, fMov64
+		}
+	}
+	return err
+}
+
+// movSpecial copies a special register, widening or narrowing as needed.
+func (d *decoder) movSpecial(t typ) error {
+	in := d.emit(cLane)
+	in.x.lane = func(a, _, _ uint64) uint64 { return a & mask(t.bits()) }
+	var err error
+	if in.d, err = d.dst(d.s.args[0], t); err != nil {
+		return err
+	}
+	st := tU32
+	if special(d.s.args[1].imm).file() == file64 {
+		st = tU64
+	}
+	in.a, err = d.src(d.s.args[1], st)
+	in.x.files = [4]file{t.file(), st.file()}
+	return err
+}
+
+// clock reads a counter of steps.
+func (d *decoder) clock(t typ, sp special) (err error) {
+	if t.size() < 4 {
+		return d.fail("wanted 32 or 64 bits")
+	}
+	in := d.emit(cClock)
+	in.op, in.typ = uint8(sp), t
+	in.d, err = d.dst(d.s.args[0], t)
+	return err
+}
+
+// movVector packs {a,b} into one register or unpacks it.
+func (d *decoder) movVector(t typ) error {
+	a := d.s.args
+	pack := a[1].kind == opVec
+	one, vec := a[1], a[0]
+	if pack {
+		one, vec = a[0], a[1]
+	}
+	if one.kind == opVec || t.size() < 4 && !(t == tB16 && len(vec.elems) == 2) {
+		return d.fail("wanted a vector on one side, and .b16, .b32 or .b64")
+	}
+	n := len(vec.elems)
+	if n != 2 && n != 4 || t.size()%n != 0 {
+		return d.fail("cannot cut %d bytes into %d", t.size(), n)
+	}
+	et := map[int]typ{1: tB8, 2: tB16, 4: tB32}[t.size()/n]
+	c := cUnpack
+	if pack {
+		c = cPack
+	}
+	in := d.emit(c)
+	in.typ, in.n = t, uint8(n)
+	var err error
+	elem := func(o operand) (int32, error) {
+		switch {
+		case pack:
+			return d.srcLoose(o, et)
+		case et == tB8:
+			return d.dstLoose(o, et)
+		}
+		return d.dst(o, et)
+	}
+	if pack {
+		in.d, err = d.dst(one, t)
+	} else {
+		in.a, err = d.src(one, t)
+	}
+	for _, o := range vec.elems {
+		if err != nil {
+			return err
+		}
+		var i int32
+		i, err = elem(o)
+		in.x.regs = append(in.x.regs, i)
+	}
+	d.copies = true
+	return err
+}
+
+// cvta turns an address of a space into a generic one, or back.
+func (d *decoder) cvta(string) error {
+	to := d.mod("to")
+	name := d.oneOf("global", "shared", "shared::cta", "local", "const", "param")
+	t, err := d.typ()
+	if err != nil || t != tU64 || name == "" {
+		return d.fail("wanted a state space and .u64")
+	}
+	base := uint64(0)
+	switch spaceNames[name] {
+	case spaceShared:
+		base = sharedWindow
+	case spaceLocal:
+		base = localWindow
+	case spaceParam:
+		base = paramWindow
+	}
+	if to {
+		base = -base
+	}
+	if len(d.s.args) == 2 && d.s.args[1].kind == opSym && d.s.args[1].off != 0 {
+		return d.fail("cannot add to an address here")
+	}
+	return d.emitLane(func(a, _, _ uint64) uint64 { return a + base }, t, t)
+}
+
+// cvt decodes the conversions (ISA §9.7.9.21).
+func (d *decoder) cvt(string) error {
+	if d.mod("pack") {
+		return d.cvtPack()
+	}
+	m := cvtMods{ftz: d.mod("ftz"), sat: d.mod("sat"), relu: d.mod("relu"), satfinite: d.mod("satfinite")}
+	for i, n := range []string{"rni", "rzi", "rmi", "rpi"} {
+		if d.mod(n) {
+			m.integer, m.round = true, rNearest+rounding(i)
+		}
+	}
+	if !m.integer {
+		m.round = d.rounding()
+	}
+	if m.satfinite {
+		return d.fail(".satfinite is not supported")
+	}
+	if len(d.mods) != 2 {
+		return d.fail("wanted two types, got %q", d.mods)
+	}
+	dt, st := typeNames[d.mods[0]], typeNames[d.mods[1]]
+	if dt == tNone || st == tNone || dt.untyped() || st.untyped() || dt == tPred || st == tPred {
+		return d.fail("cannot convert between %q", d.mods)
+	}
+	d.mods = nil
+	if dt == tF16x2 || dt == tBF16x2 {
+		return d.cvtPair(dt, st, m)
+	}
+	packed := []typ{tF16x2, tBF16x2, tU16x2, tS16x2}
+	if slices.Contains(packed, dt) || slices.Contains(packed, st) || st == tTF32 {
+		return d.fail("this conversion is not supported")
+	}
+	if err := d.cvtCheck(dt, st, m); err != nil {
+		return err
+	}
+	if err := d.args(2); err != nil {
+		return err
+	}
+	in := d.emit(cLane)
+	var err error
+	if in.d, err = d.dstLoose(d.s.args[0], dt); err != nil {
+		return err
+	}
+	if in.a, err = d.srcLoose(d.s.args[1], st); err != nil {
+		return err
+	}
+	regBits := dt.bits()
+	if o := d.s.args[0]; o.kind == opReg {
+		if regBits = o.reg.typ.bits(); dt.float() && regBits != dt.bits() {
+			return d.fail("got register %s, wanted one of type %v", o.name, dt)
+		}
+	}
+	in.x.lane = cvtLane(dt, st, m, regBits)
+	in.x.files = [4]file{fileOf(d.s.args[0], dt), fileOf(d.s.args[1], st)}
+	if in.x.files != [4]file{dt.file(), st.file()} {
+		return nil
+	}
+	if regBits == dt.bits() || dt.file() == file32 && !dt.signed() {
+		d.fast()
+	}
+	return nil
+}
+
+// cvtCheck refuses modifiers that a pair of types does not take.
+func (d *decoder) cvtCheck(dt, st typ, m cvtMods) error {
+	ff := dt.float() && st.float()
+	switch {
+	case dt.integer() && st.integer() && m.round != rNone:
+		return d.fail("no rounding between whole numbers")
+	case dt.integer() && st.float() && !m.integer:
+		return d.fail("wanted .rni, .rzi, .rmi or .rpi")
+	case dt.float() && st.integer() && (m.integer || m.round == rNone):
+		return d.fail("wanted .rn, .rz, .rm or .rp")
+	case m.integer && ff && dt != st:
+		return d.fail("rounding to a whole number keeps the type")
+	case ff && !m.integer && m.round == rNone && dt.size() < st.size():
+		return d.fail("a narrower type wants a rounding")
+	case dt == tTF32 && (st != tF32 || m.round != rAway && m.round != rNearest && m.round != rZero):
+		return d.fail("wanted .rna.tf32.f32")
+	case m.round == rAway && dt != tTF32:
+		return d.fail(".rna is of tf32 only")
+	case m.relu && !(ff && st == tF32 && dt != tF32 && dt != tF64):
+		return d.fail("cannot use .relu here")
+	case dt == tF64 && st.float() && m.round > rNearest && !m.integer, dt == tF64 && st.size() == 8 && m.round > rNearest && !m.integer:
+		return d.fail("only .rn to f64")
+	}
+	return nil
+}
+
+// cvtPair decodes cvt.rn.{f16x2,bf16x2}.f32 d, a, b: a goes to the upper half.
+func (d *decoder) cvtPair(dt, st typ, m cvtMods) error {
+	if st != tF32 || m.round != rNearest && m.round != rZero || m.ftz || m.sat {
+		return d.fail("wanted .rn or .rz from f32")
+	}
+	half := map[typ]typ{tF16x2: tF16, tBF16x2: tBF16}[dt]
+	one := cvtFloatFloat(half, tF32, m)
+	return d.emitLane(func(a, b, _ uint64) uint64 { return one(a, 0, 0)<<16 | one(b, 0, 0) }, dt, tF32, tF32)
+}
+
+// cvtPack decodes cvt.pack.sat.
+func (d *decoder) cvtPack() error {
+	if !d.mod("sat") || len(d.mods) < 2 {
+		return d.fail("wanted .sat and two types")
+	}
+	dt, st := typeNames[d.mods[0]], typeNames[d.mods[1]]
+	hasC := len(d.mods) == 3 && d.mods[2] == "b32"
+	if st != tS32 || !dt.integer() || dt.size() > 2 || (dt.size() == 1) != hasC || len(d.mods) > 3 {
+		return d.fail("this form is not supported")
+	}
+	d.mods = nil
+	f := cvtPackLane(dt, st, hasC)
+	if hasC {
+		return d.emitLane(f, tB32, tS32, tS32, tB32)
+	}
+	return d.emitLane(f, tB32, tS32, tS32)
+}
+
+// compare is a comparison of type t by its name (ISA §9.7.5, Table 23).
+func compare(name string, t typ, ftz bool) func(a, b uint64) bool {
+	if t.float() {
+		return compareFloat(name, t, ftz)
+	}
+	n, m := t.bits(), mask(t.bits())
+	cmp := func(a, b uint64) int {
+		if t.signed() {
+			x, y := sext(a, n), sext(b, n)
+			return boolInt(x > y) - boolInt(x < y)
+		}
+		return boolInt(a&m > b&m) - boolInt(a&m < b&m)
+	}
+	switch name {
+	case "eq":
+		return func(a, b uint64) bool { return cmp(a, b) == 0 }
+	case "ne":
+		return func(a, b uint64) bool { return cmp(a, b) != 0 }
+	}
+	if t.untyped() {
+		return nil
+	}
+	switch name {
+	case "lt", "lo":
+		return func(a, b uint64) bool { return cmp(a, b) < 0 }
+	case "le", "ls":
+		return func(a, b uint64) bool { return cmp(a, b) <= 0 }
+	case "gt", "hi":
+		return func(a, b uint64) bool { return cmp(a, b) > 0 }
+	case "ge", "hs":
+		return func(a, b uint64) bool { return cmp(a, b) >= 0 }
+	}
+	return nil
+}
+
+func boolInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func compareFloat(name string, t typ, ftz bool) func(a, b uint64) bool {
+	num := func(v uint64) float64 {
+		if ftz && t == tF32 {
+			v = uint64(flush(uint32(v)))
+		}
+		return decodeFloat(v, t)
+	}
+	ordered := map[string]func(x, y float64) bool{
+		"eq": func(x, y float64) bool { return x == y }, "ne": func(x, y float64) bool { return x != y && x == x && y == y },
+		"lt": func(x, y float64) bool { return x < y }, "le": func(x, y float64) bool { return x <= y },
+		"gt": func(x, y float64) bool { return x > y }, "ge": func(x, y float64) bool { return x >= y },
+		"num": func(x, y float64) bool { return x == x && y == y }, "nan": func(x, y float64) bool { return x != x || y != y },
+	}
+	if f := ordered[name]; f != nil {
+		return func(a, b uint64) bool { return f(num(a), num(b)) }
+	}
+	if f := ordered[strings.TrimSuffix(name, "u")]; f != nil && strings.HasSuffix(name, "u") {
+		return func(a, b uint64) bool { x, y := num(a), num(b); return x != x || y != y || f(x, y) }
+	}
+	return nil
+}
+
+var boolOps = map[string]uint8{"and": 0, "or": 1, "xor": 2}
+
+// comparison takes the comparison's modifiers: name, boolean operator, type.
+func (d *decoder) comparison() (name, boolOp string, ftz bool, err error) {
+	if len(d.mods) == 0 {
+		return "", "", false, d.fail("got no comparison")
+	}
+	name = d.mods[0]
+	d.mods = d.mods[1:]
+	return name, d.oneOf("and", "or", "xor"), d.mod("ftz"), nil
+}
+
+// setp decodes setp.cmp{.op}{.ftz}.type p{|q}, a, b{, {!}c} (ISA §9.7.5.2).
+func (d *decoder) setp(string) error {
+	name, boolOp, ftz, err := d.comparison()
+	if err != nil {
+		return err
+	}
+	t, err := d.typ()
+	if err != nil {
+		return err
+	}
+	half := t == tF16x2 || t == tBF16x2
+	if t == tPred || t.size() == 1 || t == tU16x2 || t == tS16x2 || t == tTF32 {
+		return d.fail("there is none for type %v", t)
+	}
+	n := 3
+	if boolOp != "" {
+		n = 4
+	}
+	if err := d.args(n); err != nil {
+		return err
+	}
+	in := d.emit(cSetp)
+	in.typ, in.op = t, 255
+	if boolOp != "" {
+		in.op = boolOps[boolOp]
+	}
+	ct := t
+	if half {
+		ct = map[typ]typ{tF16x2: tF16, tBF16x2: tBF16}[t]
+	}
+	if in.x.cmp = compare(name, ct, ftz); in.x.cmp == nil {
+		return d.fail("cannot compare by .%s in type %v", name, t)
+	}
+	if err := d.predDst(in, d.s.args[0], half); err != nil {
+		return err
+	}
+	if in.a, err = d.src(d.s.args[1], t); err != nil {
+		return err
+	}
+	if in.b, err = d.src(d.s.args[2], t); err != nil {
+		return err
+	}
+	if boolOp != "" {
+		var neg bool
+		if in.c, neg, err = d.pred(d.s.args[3]); neg {
+			in.flags |= flagNegC
+		}
+	}
+	if q, ok := quickSetp[name+"."+t.String()]; ok && !ftz && !slowOnly {
+		in.class, in.off = cSetpFast, int64(q)
+	}
+	return err
+}
+
+// predDst resolves p or p|q.
+func (d *decoder) predDst(in *inst, o operand, wantPair bool) (err error) {
+	p := o
+	if o.kind == opPair {
+		p = o.elems[0]
+		if in.e, err = d.dst(o.elems[1], tPred); err != nil {
+			return err
+		}
+	} else if wantPair {
+		return d.fail("wanted p|q")
+	}
+	in.d, err = d.dst(p, tPred)
+	return err
+}
+
+// set decodes set.cmp{.op}{.ftz}.dtype.stype d, a, b{, {!}c}: as setp and selp
+// of all ones (or 1.0) and zero.
+func (d *decoder) set(string) error {
+	name, boolOp, ftz, err := d.comparison()
+	if err != nil {
+		return err
+	}
+	dt, err := d.typ()
+	if err != nil {
+		return err
+	}
+	st := dt
+	if len(d.mods) > 0 {
+		if st, err = d.typ(); err != nil {
+			return err
+		}
+	}
+	if boolOp != "" {
+		return d.fail("a boolean operator is not supported in set")
+	}
+	yes := map[typ]uint64{tU32: 0xffffffff, tS32: 0xffffffff, tF32: 0x3f800000, tF16: 0x3c00, tBF16: 0x3f80, tU16: 0xffff, tS16: 0xffff}
+	if st == tF16x2 || st == tBF16x2 {
+		ct := map[typ]typ{tF16x2: tF16, tBF16x2: tBF16}[st]
+		cmp, on := compare(name, ct, ftz), uint64(0xffff)
+		if dt == st {
+			on = yes[ct]
+		} else if dt != tU32 && dt != tS32 {
+			return d.fail("cannot set type %v", dt)
+		}
+		if cmp == nil {
+			return d.fail("cannot compare by .%s in type %v", name, st)
+		}
+		pair := pairLane(func(a, b, _ uint64) uint64 { return on * uint64(boolInt(cmp(a, b))) })
+		return d.emitLane(pair, dt, st, st)
+	}
+	on, cmp := yes[dt], compare(name, st, ftz)
+	if on == 0 || cmp == nil || st == tPred || st.size() == 1 {
+		return d.fail("cannot set type %v by .%s of type %v", dt, name, st)
+	}
+	return d.emitLane(func(a, b, _ uint64) uint64 { return on * uint64(boolInt(cmp(a, b))) }, dt, st, st)
+}
+
+func (d *decoder) selp(string) error {
+	t, err := d.typ()
+	if err != nil || t == tPred || t.size() == 1 {
+		return d.fail("wanted a type of 16, 32 or 64 bits")
+	}
+	if err := d.args(4); err != nil {
+		return err
+	}
+	c := cSel32
+	if t.size() == 8 {
+		c = cSel64
+	}
+	in := d.emit(c)
+	if in.d, err = d.dst(d.s.args[0], t); err != nil {
+		return err
+	}
+	if in.a, err = d.src(d.s.args[1], t); err != nil {
+		return err
+	}
+	if in.b, err = d.src(d.s.args[2], t); err != nil {
+		return err
+	}
+	var neg bool
+	if in.c, neg, err = d.pred(d.s.args[3]); neg {
+		in.flags |= flagNegC
+	}
+	return err
+}
+
+// slct picks a where c is not negative (ISA §9.7.5.4).
+func (d *decoder) slct(string) error {
+	ftz := d.mod("ftz")
+	if len(d.mods) != 2 {
+		return d.fail("wanted two types")
+	}
+	t, ct := typeNames[d.mods[0]], typeNames[d.mods[1]]
+	d.mods = nil
+	if t == tPred || t.size() < 2 || ct != tS32 && ct != tF32 {
+		return d.fail("this form is not supported")
+	}
+	return d.emitLane(func(a, b, c uint64) uint64 {
+		if ct == tS32 && int32(c) >= 0 {
+			return a
+		}
+		if ftz {
+			c = uint64(flush(uint32(c)))
+		}
+		if ct == tF32 && f32(c) >= 0 {
+			return a
+		}
+		return b
+	}, t, t, t, ct)
+}
+
+func (d *decoder) testp(string) error {
+	prop := d.oneOf("finite", "infinite", "number", "notanumber", "normal", "subnormal")
+	t, err := d.typ()
+	if err != nil || t != tF32 && t != tF64 {
+		return d.fail("wanted .f32 or .f64")
+	}
+	f := testpLane(prop, t)
+	if f == nil {
+		return d.fail("got no property to test")
+	}
+	if err := d.args(2); err != nil {
+		return err
+	}
+	in := d.emit(cSetp)
+	in.typ, in.op = t, 255
+	in.x.cmp = func(a, _ uint64) bool { return f(a, 0, 0) == 1 }
+	if in.d, err = d.dst(d.s.args[0], tPred); err != nil {
+		return err
+	}
+	in.a, err = d.src(d.s.args[1], t)
+	in.b = in.a
+	return err
+}
