@@ -1,0 +1,19 @@
+package kernel
+
+// The tiers of the integer linears, for tests that choose one themselves. cut
+// says whether segments go to blocks of their own.
+
+func IntGemv(t Target, w *Weight, c LinearCall) ([]Launch, error) {
+	s := w.intShape()
+	return []Launch{s.gemv(t, w, c, intFlags(c), s.gemvShared(c.Rows))}, nil
+}
+
+func IntTile(t Target, w *Weight, c LinearCall, cut bool) ([]Launch, error) {
+	t.SMs = 0
+	if cut {
+		t.SMs = 1 << 20
+	}
+	s := w.intShape()
+	l, err := s.tile(t, w, c, intFlags(c))
+	return []Launch{s.quantize(w, c), l}, err
+}
