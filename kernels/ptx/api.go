@@ -121,6 +121,14 @@ type Counts struct {
 	UniqueSectors, UniqueRead, UniqueWritten uint64
 }
 
+// Add sums counts of several launches; a sector then counts once in each.
+func (c *Counts) Add(o Counts) {
+	c.add(&o)
+	c.UniqueSectors += o.UniqueSectors
+	c.UniqueRead += o.UniqueRead
+	c.UniqueWritten += o.UniqueWritten
+}
+
 func (c *Counts) add(o *Counts) {
 	c.ThreadInstr += o.ThreadInstr
 	c.WarpInstr += o.WarpInstr

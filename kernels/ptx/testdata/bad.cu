@@ -58,6 +58,11 @@ __global__ void block_overwrites_read(int *y, int *z) {
     if (blockIdx.x == gridDim.x - 1) y[threadIdx.x] = 1;
 }
 
+__global__ void block_overwrites_one(int *y, int *z) {
+    if (blockIdx.x == 0) z[threadIdx.x] = y[threadIdx.x];
+    else y[threadIdx.x] = 1;
+}
+
 // The last block reads what others wrote without a fence.
 __global__ void no_fence(const int *x, int *partial, unsigned *ticket, int *out) {
     __shared__ unsigned t;
