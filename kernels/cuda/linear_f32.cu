@@ -110,8 +110,12 @@ extern "C" __global__ void __launch_bounds__(256) linear_rows(const float* __res
 		__syncthreads();
 		inv = rms_inverse_256(red, k, eps);
 	}
-	for (int i = t; i < k; i += 256) {
-		int from = order ? order[i] : i;
-		y[i] = norm ? rms_apply(x[from], inv, norm[from]) : x[from];
+	for (int i = t; i < (k + 3) / 4 * 4; i += 256) { // row4 reads whole fours
+		float v = 0.0f;
+		if (i < k) {
+			int from = order ? order[i] : i;
+			v = norm ? rms_apply(x[from], inv, norm[from]) : x[from];
+		}
+		y[i] = v;
 	}
 }

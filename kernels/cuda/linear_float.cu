@@ -36,7 +36,7 @@
 		Linear c = {};                                                                                                            \
 		c.w = w, c.operand = operand, c.unscale = unscale, c.y = y, c.ldy = ldy, c.bias = bias, c.rows = rows, c.out = out;       \
 		c.tiles = tiles, c.blocks = blocks, c.seg = seg, c.flags = flags;                                                         \
-		skinny<Dense<TYPE>, NB>(c, across);                                                                                       \
+		skinny<Dense<TYPE>, NB, 2>(c, across);                                                                                       \
 	}
 
 LINEAR(linear_bf16, BF16)

@@ -29,7 +29,7 @@ enum : u32 { kFast = 1, kResidual = 2, kSilu = 4, kGelu = 8, kGated = kSilu | kG
 // Linear is a call; see kernel.LinearCall. All pointers are to device memory.
 struct Linear {
 	const uint4* w;
-	const void* scales;    // of packed weights
+	const uint4* scales;   // of packed weights: see linear_packed.cuh
 	const float* x;        // (rows, ldx): direct, convert
 	const float* norm;     // (k) or null: direct, convert
 	const uint4* operand;  // x in operand order: skinny, gemm
@@ -41,7 +41,9 @@ struct Linear {
 	int tiles;   // of 16 outputs; where gated, gate and up alternate
 	int blocks;  // of W::K
 	int seg;     // blocks of a segment
-	int group;   // of packed weights: k that share a scale
+	int group;   // of packed weights: runs of 32 of K that share a scale
+	int groups;  // of a row
+	const unsigned short* zeros;
 	float eps;
 	u32 flags;
 };
@@ -188,6 +190,10 @@ __device__ __forceinline__ void store_part(float* tile, const float (&s)[4], int
 	p[kPartRow + 8] = s[3];
 }
 
+__device__ __forceinline__ void clear(float (&s)[4]) {
+	s[0] = s[1] = s[2] = s[3] = 0.0f;
+}
+
 // reduce adds the segments' sums of `width` tiles, in order, for rows row0 … row0+7 and finishes them.
 // part is [segment][width tiles].
 template <class T>
@@ -220,24 +226,32 @@ struct Dense {
 	static constexpr int K = 32;
 	static constexpr int kVectors = 64;  // uint4 of a tile's block
 	static constexpr int kStages = 3;
-	typedef uint4 Raw[2];  // what a lane loads of a block
+	static constexpr bool kGrouped = false;
 
-	static __device__ __forceinline__ void load(Raw& r, const uint4* p) {
-		r[0] = __ldg(p);
-		r[1] = __ldg(p + 32);
-	}
-	static __device__ __forceinline__ void load_shared(Raw& r, const uint4* p) {
-		r[0] = p[0];
-		r[1] = p[32];
-	}
+	uint4 v[2]; // what a lane loads of a block
 
-	// Tile is what is kept of a tile beside its sums: nothing here.
-	struct Tile {
-		__device__ __forceinline__ Tile(const Linear&, int, int, int) {}
-		__device__ __forceinline__ void block(const Linear&, int) {}
-		__device__ __forceinline__ uint4 fragment(const Raw& r, int s) const { return r[s]; }
-	};
+	__device__ __forceinline__ void load(const Linear& c, int tile, int b, int lane) {
+		const uint4* p = c.w + ((size_t)tile * c.blocks + b) * kVectors + lane;
+		v[0] = __ldg(p);
+		v[1] = __ldg(p + 32);
+	}
+	__device__ __forceinline__ void load_shared(const uint4* p, int lane) {
+		v[0] = p[lane];
+		v[1] = p[lane + 32];
+	}
+	// fragment is operand A for the 16 values from 16·s of the block.
+	__device__ __forceinline__ uint4 fragment(int s) const { return v[s]; }
+	// For packed weights: load_scale fetches a block's scales, fold multiplies the sums of a group, which ends with the p-th 32
+	// values of the block, by theirs.
+	__device__ __forceinline__ void load_scale(const Linear&, int, int, int) {}
+	__device__ __forceinline__ void fold(int, const float (&)[4], float (&)[4]) const {}
 };
+
+// ends tells whether a group or a segment ends with run q of 32 values of K; `to` is where the segment ends.
+template <class W>
+__device__ __forceinline__ bool ends(const Linear& c, int q, int to) {
+	return W::kGrouped && ((q + 1) % c.group == 0 || q + 1 == to);
+}
 
 // direct multiplies up to 8 rows by NT tiles a block, which has 32 threads for each segment, and 256 or 512.
 template <class W, int NT>
@@ -249,12 +263,10 @@ __device__ __forceinline__ void direct(const Linear& c) {
 	constexpr int S = W::K / 16;
 	int lane = threadIdx.x % 32, warp = threadIdx.x / 32, t = lane % 4, r = lane / 4;
 	int tile0 = blockIdx.x * NT, from = warp * c.seg, to = min(from + c.seg, c.blocks);
-	const uint4* w[NT];
-	typename W::Raw raw[NT], ahead[NT] = {};
+	W w[NT], ahead[NT] = {};
 #pragma unroll
 	for (int i = 0; i < NT; i++) {
-		w[i] = c.w + (size_t)(tile0 + i) * c.blocks * W::kVectors + lane;
-		if (from < to && tile0 + i < c.tiles) W::load(ahead[i], w[i] + (size_t)from * W::kVectors);
+		if (from < to && tile0 + i < c.tiles) ahead[i].load(c, tile0 + i, from, lane), ahead[i].load_scale(c, tile0 + i, from, lane);
 	}
 	if (c.norm || T::kScaled) { // each group of 256 threads takes a row at a time
 		int groups = blockDim.x / 256, g = threadIdx.x / 256;
@@ -278,7 +290,7 @@ __device__ __forceinline__ void direct(const Linear& c) {
 			n[s] = normed ? load4(c.norm, k, c.k, true) : zero;
 		}
 	};
-	float sum[NT][4] = {};
+	float sum[NT][4] = {}, scaled[NT][4] = {};
 	if (from < to) fetch(from);
 	for (int b = from; b < to; b++) {
 		u32 hi[S][2], lo[S][2];
@@ -286,34 +298,34 @@ __device__ __forceinline__ void direct(const Linear& c) {
 		for (int s = 0; s < S; s++) to_operand<T>(x[s], n[s], f, normed, hi[s], lo[s]);
 #pragma unroll
 		for (int i = 0; i < NT; i++) {
-			for (int j = 0; j < sizeof(raw[0]) / 16; j++) raw[i][j] = ahead[i][j];
-			if (b + 1 < to && tile0 + i < c.tiles) W::load(ahead[i], w[i] + (size_t)(b + 1) * W::kVectors);
+			w[i] = ahead[i];
+			if (b + 1 < to && tile0 + i < c.tiles) ahead[i].load(c, tile0 + i, b + 1, lane), ahead[i].load_scale(c, tile0 + i, b + 1, lane);
 		}
 		if (b + 1 < to) fetch(b + 1);
 #pragma unroll
 		for (int i = 0; i < NT; i++) {
-			typename W::Tile tile(c, tile0 + i, lane, b);
 #pragma unroll
 			for (int s = 0; s < S; s++) {
-				uint4 a = tile.fragment(raw[i], s);
+				uint4 a = w[i].fragment(s);
 				T::mma(sum[i], a, hi[s][0], hi[s][1]);
 				if (exact) T::mma(sum[i], a, lo[s][0], lo[s][1]);
+				if (s % 2 == 1 && ends<W>(c, b * (S / 2) + s / 2, to * (S / 2))) w[i].fold(s / 2, sum[i], scaled[i]), clear(sum[i]);
 			}
 		}
 	}
 	if (from < to) {
 #pragma unroll
-		for (int i = 0; i < NT; i++) store_part(part + (warp * NT + i) * kPartTile, sum[i], lane);
+		for (int i = 0; i < NT; i++) store_part(part + (warp * NT + i) * kPartTile, W::kGrouped ? scaled[i] : sum[i], lane);
 	}
 	__syncthreads();
 	reduce<T>(c, part, (c.blocks + c.seg - 1) / c.seg, NT, tile0, 0, unscale);
 }
 
-// skinny multiplies up to 8·NB rows; warps of a block are [segment][across]: `across` warps that share x have 2 tiles each.
-template <class W, int NB>
+// skinny multiplies up to 8·NB rows; warps of a block are [segment][across]: `across` warps that share x have NT tiles each.
+template <class W, int NB, int NT>
 __device__ __forceinline__ void skinny(const Linear& c, int across) {
 	typedef typename W::T T;
-	constexpr int NT = 2, P = W::K / 32;
+	constexpr int P = W::K / 32;
 	__shared__ float part[16 * NT * kPartTile];
 	int lane = threadIdx.x % 32, warp = threadIdx.x / 32, segment = warp / across;
 	int width = across * NT, own = warp % across * NT, tile0 = blockIdx.x * width;
@@ -321,42 +333,44 @@ __device__ __forceinline__ void skinny(const Linear& c, int across) {
 	bool exact = !(c.flags & kFast);
 	int planes = exact ? 2 : 1, columns = (c.rows + 7) / 8;
 	size_t column = (size_t)c.blocks * P * planes * 32; // uint4 of a tile of x
-	float sum[NB][NT][4] = {};
-	typename W::Raw raw[NT], ahead[NT] = {};
-	const uint4* w[NT];
+	float sum[NB][NT][4] = {}, scaled[NB][NT][4] = {};
+	W w[NT], ahead[NT] = {};
 #pragma unroll
 	for (int i = 0; i < NT; i++) {
-		w[i] = c.w + (size_t)(tile0 + own + i) * c.blocks * W::kVectors + lane;
-		if (from < to && tile0 + own + i < c.tiles) W::load(ahead[i], w[i] + (size_t)from * W::kVectors);
+		int tile = tile0 + own + i;
+		if (from < to && tile < c.tiles) ahead[i].load(c, tile, from, lane), ahead[i].load_scale(c, tile, from, lane);
 	}
 	for (int b = from; b < to; b++) {
 #pragma unroll
 		for (int i = 0; i < NT; i++) {
-			for (int j = 0; j < sizeof(raw[0]) / 16; j++) raw[i][j] = ahead[i][j];
-			if (b + 1 < to && tile0 + own + i < c.tiles) W::load(ahead[i], w[i] + (size_t)(b + 1) * W::kVectors);
+			int tile = tile0 + own + i;
+			w[i] = ahead[i];
+			if (b + 1 < to && tile < c.tiles) ahead[i].load(c, tile, b + 1, lane), ahead[i].load_scale(c, tile, b + 1, lane);
 		}
-		uint4 a[NT][2 * P];
 #pragma unroll
-		for (int i = 0; i < NT; i++) {
-			typename W::Tile tile(c, tile0 + own + i, lane, b);
+		for (int p = 0; p < P; p++) {
+			uint4 a[NT][2];
 #pragma unroll
-			for (int s = 0; s < 2 * P; s++) a[i][s] = tile.fragment(raw[i], s);
-		}
-		const uint4* x = c.operand + (size_t)b * P * planes * 32 + lane;
+			for (int i = 0; i < NT; i++) a[i][0] = w[i].fragment(2 * p), a[i][1] = w[i].fragment(2 * p + 1);
+			const uint4* x = c.operand + ((size_t)b * P + p) * planes * 32 + lane;
 #pragma unroll
-		for (int j = 0; j < NB; j++) {
-			if (j >= columns) break;
-#pragma unroll
-			for (int p = 0; p < P; p++) {
-				uint4 hi = __ldg(x + j * column + p * planes * 32), lo;
-				if (exact) lo = __ldg(x + j * column + p * planes * 32 + 32);
+			for (int j = 0; j < NB; j++) {
+				if (j >= columns) break;
+				uint4 hi = __ldg(x + j * column), lo;
+				if (exact) lo = __ldg(x + j * column + 32);
 #pragma unroll
 				for (int i = 0; i < NT; i++) {
-					T::mma(sum[j][i], a[i][2 * p], hi.x, hi.y);
-					if (exact) T::mma(sum[j][i], a[i][2 * p], lo.x, lo.y);
-					T::mma(sum[j][i], a[i][2 * p + 1], hi.z, hi.w);
-					if (exact) T::mma(sum[j][i], a[i][2 * p + 1], lo.z, lo.w);
+					T::mma(sum[j][i], a[i][0], hi.x, hi.y);
+					if (exact) T::mma(sum[j][i], a[i][0], lo.x, lo.y);
+					T::mma(sum[j][i], a[i][1], hi.z, hi.w);
+					if (exact) T::mma(sum[j][i], a[i][1], lo.z, lo.w);
 				}
+			}
+			if (ends<W>(c, b * P + p, to * P)) {
+#pragma unroll
+				for (int j = 0; j < NB; j++)
+#pragma unroll
+					for (int i = 0; i < NT; i++) w[i].fold(p, sum[j][i], scaled[j][i]), clear(sum[j][i]);
 			}
 		}
 	}
@@ -367,7 +381,7 @@ __device__ __forceinline__ void skinny(const Linear& c, int across) {
 		for (int n = 0; n < NB; n++) { // registers have no index
 			if (n != j || from >= to) continue;
 #pragma unroll
-			for (int i = 0; i < NT; i++) store_part(part + (segment * width + own + i) * kPartTile, sum[n][i], lane);
+			for (int i = 0; i < NT; i++) store_part(part + (segment * width + own + i) * kPartTile, W::kGrouped ? scaled[n][i] : sum[n][i], lane);
 		}
 		__syncthreads();
 		reduce<T>(c, part, segments, width, tile0, 8 * j, c.unscale + 8 * j);
@@ -407,45 +421,56 @@ __device__ __forceinline__ void gemm(const Linear& c) {
 		asm volatile("cp.async.commit_group;" ::: "memory");
 	};
 	for (int b = 0; b < W::kStages - 1; b++) issue(b);
-	float total[2][4][4] = {}, sum[2][4][4] = {};
+	float total[2][4][4] = {}, scaled[2][4][4] = {}, sum[2][4][4] = {};
 	for (int b = 0, left = c.seg; b < c.blocks; b++) {
+		W w[2] = {};
+#pragma unroll
+		for (int i = 0; i < 2; i++) {
+			if (tile0 + wn * 2 + i < c.tiles) w[i].load_scale(c, tile0 + wn * 2 + i, b, lane);
+		}
 		asm volatile("cp.async.wait_group %0;" :: "n"(W::kStages - 2) : "memory");
 		__syncthreads();
 		issue(b + W::kStages - 1);
 		const uint4* stage = stages[b % W::kStages];
-		uint4 a[2][2 * P];
 #pragma unroll
-		for (int i = 0; i < 2; i++) {
-			typename W::Raw raw;
-			W::load_shared(raw, stage + (wn * 2 + i) * W::kVectors + lane);
-			typename W::Tile tile(c, tile0 + wn * 2 + i, lane, b);
-#pragma unroll
-			for (int s = 0; s < 2 * P; s++) a[i][s] = tile.fragment(raw, s);
-		}
+		for (int i = 0; i < 2; i++) w[i].load_shared(stage + (wn * 2 + i) * W::kVectors, lane);
 		const uint4* x = stage + kA + wr * 4 * xv + lane;
+		bool segment_ends = --left == 0 || b + 1 == c.blocks;
 #pragma unroll
-		for (int j = 0; j < 4; j++) {
+		for (int p = 0; p < P; p++) {
+			uint4 a[2][2];
 #pragma unroll
-			for (int p = 0; p < P; p++) {
+			for (int i = 0; i < 2; i++) a[i][0] = w[i].fragment(2 * p), a[i][1] = w[i].fragment(2 * p + 1);
+#pragma unroll
+			for (int j = 0; j < 4; j++) {
 				uint4 hi = x[j * xv + p * planes * 32], lo;
 				if (exact) lo = x[j * xv + p * planes * 32 + 32];
 #pragma unroll
 				for (int i = 0; i < 2; i++) {
-					T::mma(sum[i][j], a[i][2 * p], hi.x, hi.y);
-					if (exact) T::mma(sum[i][j], a[i][2 * p], lo.x, lo.y);
-					T::mma(sum[i][j], a[i][2 * p + 1], hi.z, hi.w);
-					if (exact) T::mma(sum[i][j], a[i][2 * p + 1], lo.z, lo.w);
+					T::mma(sum[i][j], a[i][0], hi.x, hi.y);
+					if (exact) T::mma(sum[i][j], a[i][0], lo.x, lo.y);
+					T::mma(sum[i][j], a[i][1], hi.z, hi.w);
+					if (exact) T::mma(sum[i][j], a[i][1], lo.z, lo.w);
 				}
 			}
+			if (ends<W>(c, b * P + p, segment_ends ? (b + 1) * P : c.blocks * P)) {
+#pragma unroll
+				for (int i = 0; i < 2; i++)
+#pragma unroll
+					for (int j = 0; j < 4; j++) w[i].fold(p, sum[i][j], scaled[i][j]), clear(sum[i][j]);
+			}
 		}
-		if (--left == 0 || b + 1 == c.blocks) {
+		if (segment_ends) {
 			left = c.seg;
 #pragma unroll
 			for (int i = 0; i < 2; i++)
 #pragma unroll
-				for (int j = 0; j < 4; j++)
+				for (int j = 0; j < 4; j++) {
+					float(&s)[4] = W::kGrouped ? scaled[i][j] : sum[i][j];
 #pragma unroll
-					for (int e = 0; e < 4; e++) total[i][j][e] += sum[i][j][e], sum[i][j][e] = 0.0f;
+					for (int e = 0; e < 4; e++) total[i][j][e] += s[e];
+					clear(s);
+				}
 		}
 	}
 	// The sums leave through shared memory, so that the code that finishes them is there once.
