@@ -25,6 +25,9 @@ type budget struct {
 	Has []string `json:"has"`
 	// Narrow is the most global loads of less than 4 bytes within loops.
 	Narrow int `json:"narrow"`
+	// OldLocal is the most local memory, bytes of stack and spills, with a ptxas
+	// before the newest. With the newest there is none.
+	OldLocal int `json:"old_local,omitempty"`
 	// On has a limit for each row of pairs.
 	On map[string]limit `json:"on"`
 }

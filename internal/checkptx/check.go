@@ -39,19 +39,22 @@ func check(all result, budgets map[key]*budget) []string {
 
 func checkOne(got *measured, b *budget, p pair) (faults []string) {
 	fail := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
-	if got.stack != "" {
-		fail("local memory: %s", got.stack)
+	if got.local != "" {
+		fail("local memory: %s", got.local)
 	}
-	if got.mix.local > 0 {
-		fail("%d LDL and STL", got.mix.local)
+	if got.oldLocal > b.OldLocal {
+		fail("%d bytes of local memory with an older ptxas, wanted at most %d", got.oldLocal, b.OldLocal)
+	}
+	if got.mix.Local > 0 {
+		fail("%d LDL and STL", got.mix.Local)
 	}
 	for _, h := range b.Has {
-		if !got.mix.has[h] {
+		if !got.mix.Has[h] {
 			fail("no %s in its machine code", h)
 		}
 	}
-	if got.mix.narrow > b.Narrow {
-		fail("%d global loads of less than 4 bytes within loops, wanted at most %d", got.mix.narrow, b.Narrow)
+	if got.mix.Narrow > b.Narrow {
+		fail("%d global loads of less than 4 bytes within loops, wanted at most %d", got.mix.Narrow, b.Narrow)
 	}
 	if got.static > b.Shared {
 		fail("%d bytes of static shared memory, wanted at most %d", got.static, b.Shared)
@@ -102,8 +105,8 @@ func update(all result, old map[key]*budget) map[key]*budget {
 			if got.entry.threads != 0 {
 				b.Threads = got.entry.threads
 			}
-			b.Shared, b.Narrow = max(b.Shared, got.static), max(b.Narrow, got.mix.narrow)
-			for h := range got.mix.has {
+			b.Shared, b.Narrow, b.OldLocal = max(b.Shared, got.static), max(b.Narrow, got.mix.Narrow), max(b.OldLocal, got.oldLocal)
+			for h := range got.mix.Has {
 				has[h]++
 			}
 			l := limit{Registers: got.registers, Dynamic: was.On[p.String()].Dynamic}

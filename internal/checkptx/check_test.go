@@ -16,7 +16,7 @@ func good() (result, map[key]*budget) {
 	for _, p := range pairs {
 		all[someKey][p] = &measured{
 			entry: entry{name: "k", threads: 128, dynamic: true}, registers: 64, static: 2048,
-			mix: mix{narrow: 1, has: map[string]bool{"HMMA": true}},
+			mix: mix{Narrow: 1, Has: map[string]bool{"HMMA": true}},
 		}
 		b.On[p.String()] = limit{Registers: 64, Dynamic: 16384, Blocks: 5}
 	}
@@ -34,12 +34,13 @@ func TestGates(t *testing.T) {
 		edit func(*measured, *budget)
 		want string
 	}{
-		"stack":     {func(m *measured, _ *budget) { m.stack = "128 bytes of stack" }, "local memory"},
-		"LDL":       {func(m *measured, _ *budget) { m.mix.local = 1 }, "1 LDL and STL"},
+		"stack":     {func(m *measured, _ *budget) { m.local = "128 bytes of stack" }, "local memory: 128"},
+		"old stack": {func(m *measured, _ *budget) { m.oldLocal = 8 }, "8 bytes of local memory with an older ptxas"},
+		"LDL":       {func(m *measured, _ *budget) { m.mix.Local = 1 }, "1 LDL and STL"},
 		"registers": {func(m *measured, _ *budget) { m.registers = 65 }, "65 registers, wanted at most 64"},
 		"static":    {func(m *measured, _ *budget) { m.static = 2049 }, "2049 bytes of static shared memory"},
-		"no mma":    {func(m *measured, _ *budget) { m.mix.has = nil }, "no HMMA"},
-		"narrow":    {func(m *measured, _ *budget) { m.mix.narrow = 2 }, "2 global loads of less than 4 bytes"},
+		"no mma":    {func(m *measured, _ *budget) { m.mix.Has = nil }, "no HMMA"},
+		"narrow":    {func(m *measured, _ *budget) { m.mix.Narrow = 2 }, "2 global loads of less than 4 bytes"},
 		"occupancy": {func(_ *measured, b *budget) { b.On["86"] = limit{Registers: 64, Dynamic: 16384, Blocks: 6} }, "5 blocks on an SM, wanted at least 6"},
 		"dynamic":   {func(_ *measured, b *budget) { b.On["86"] = limit{Registers: 64, Blocks: 5} }, "uses dynamic shared memory"},
 		"too large": {func(_ *measured, b *budget) { b.On["86"] = limit{Registers: 64, Dynamic: 99 << 10} }, "does not fit"},

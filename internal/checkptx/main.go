@@ -25,6 +25,8 @@ func main() {
 	file := flag.String("budgets", "kernels/cuda/budgets.json", "the budgets")
 	write := flag.Bool("update", false, "make the budgets of what is measured")
 	quiet := flag.Bool("quiet", false, "no table of what is measured")
+	flag.BoolVar(&t.every, "every", false, "ask every version for every device")
+	answers := flag.String("cache", "", "keep the assemblers' answers in this `folder`")
 	flag.StringVar(&t.nvdisasm, "nvdisasm", "nvdisasm", "the disassembler")
 	flag.Func("ptxas", "an assembler, as `VERSION=PATH`; may be given several times, the last is the one whose code is counted", func(s string) error {
 		version, path, ok := strings.Cut(s, "=")
@@ -35,6 +37,7 @@ func main() {
 		return nil
 	})
 	flag.Parse()
+	t.answers = cache(*answers)
 	if err := run(t, *dir, *file, *write, *quiet); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

@@ -45,8 +45,18 @@ func TestRun(t *testing.T) {
 	if err := run(tl, dir, file, false, true); err != nil {
 		t.Fatalf("with budgets: %v", err)
 	}
+	// What was answered is not asked again.
+	tl.answers = cache(filepath.Join(dir, "answers"))
+	for range 2 {
+		if err := run(tl, dir, file, false, true); err != nil {
+			t.Fatalf("with answers: %v", err)
+		}
+		tl.ptxas["11.8"], tl.ptxas["13.0"] = "/nowhere", "/nowhere"
+	}
+	tl.answers = ""
+	tl.ptxas["13.0"] = ptxas
 	tl.ptxas["11.8"] = script(t, "refuses", "echo 'Unsupported .version' >&2; exit 255")
-	if err := run(tl, dir, file, false, true); err == nil || !strings.Contains(err.Error(), "5 faults") {
+	if err := run(tl, dir, file, false, true); err == nil || !strings.Contains(err.Error(), "3 faults") {
 		t.Fatalf("one refuses: got %v", err)
 	}
 	if err := os.Remove(filepath.Join(dir, "gate.compute_90.ptx")); err != nil {

@@ -14,6 +14,15 @@ type tools struct {
 	ptxas    map[string]string // by the version of CUDA
 	newest   string            // whose machine code is read
 	nvdisasm string
+	every    bool  // every version is asked for every device
+	answers  cache // of before
+}
+
+// asked says which devices a version of ptxas is asked for. The newest, which is
+// that of current drivers, is asked for all. Whether an older one takes a file
+// does not depend on the device; it is asked for one of each kind of scheduler.
+func (t *tools) asked(version string, p pair) bool {
+	return t.every || version == t.newest || p == pair{80, 80} || p == pair{80, 89} || p == pair{90, 90}
 }
 
 // measured is what a kernel costs on one device, the worst of all versions of
@@ -22,31 +31,34 @@ type measured struct {
 	entry     entry
 	registers int
 	static    int
-	stack     string // which version uses local memory, and how much; empty: none
+	local     string // how the newest version uses local memory; empty: it does not
+	oldLocal  int    // the most bytes of stack and spills that an older one has
 	mix       mix
 }
 
 // result maps kernels and pairs to what was measured.
 type result map[key]map[pair]*measured
 
-// measure assembles every module with every ptxas for every device. It returns
-// what it measured and what was refused.
+// job is one run of an assembler.
+type job struct {
+	mod     module
+	p       pair
+	version string
+}
+
+// measure assembles every module with every ptxas. It returns what it measured
+// and what was refused.
 func measure(mods []module, t tools) (result, []string, error) {
 	dir, err := os.MkdirTemp("", "checkptx")
 	if err != nil {
 		return nil, nil, err
 	}
 	defer os.RemoveAll(dir)
-	type job struct {
-		mod     module
-		p       pair
-		version string
-	}
 	var jobs []job
 	for _, m := range mods {
 		for _, p := range pairs {
 			for version := range t.ptxas {
-				if p.target == m.target {
+				if p.target == m.target && t.asked(version, p) {
 					jobs = append(jobs, job{m, p, version})
 				}
 			}
@@ -63,15 +75,11 @@ func measure(mods []module, t tools) (result, []string, error) {
 			defer func() { <-slots }()
 			cubin := filepath.Join(dir, fmt.Sprint(i))
 			defer os.Remove(cubin)
-			used, err := assemble(t.ptxas[j.version], j.mod.file, j.p.cc, cubin)
-			var code []*function
-			if err == nil && j.version == t.newest {
-				code, err = disassemble(t.nvdisasm, cubin)
-			}
+			a, err := t.ask(j, cubin)
 			mu.Lock()
 			defer mu.Unlock()
 			if err == nil {
-				err = all.add(j.mod, j.p, j.version, used, code)
+				err = all.add(j, a, j.version == t.newest)
 			}
 			if err != nil {
 				faults = append(faults, fmt.Sprintf("ptxas %s: %v", j.version, err))
@@ -83,41 +91,77 @@ func measure(mods []module, t tools) (result, []string, error) {
 	return all, faults, nil
 }
 
-// add takes in what one ptxas said of a module. code is nil but for the newest.
-func (r result) add(m module, p pair, version string, used []resources, code []*function) error {
-	for _, e := range m.entries {
-		k := key{m.name, e.name}
-		i := slices.IndexFunc(used, func(u resources) bool { return u.name == e.name })
-		if i < 0 {
-			return fmt.Errorf("%v for %v: ptxas does not know it", k, p)
+// ask runs one job, or finds its answer.
+func (t *tools) ask(j job, cubin string) (*answer, error) {
+	ptx, err := os.ReadFile(j.mod.file)
+	if err != nil {
+		return nil, err
+	}
+	code := j.version == t.newest
+	key, err := t.answers.key(ptx, j.version, j.p.cc, code)
+	if err != nil {
+		return nil, err
+	}
+	if a, ok := t.answers.get(key); ok {
+		return a, nil
+	}
+	a := &answer{}
+	if a.Used, err = assemble(t.ptxas[j.version], j.mod.file, j.p.cc, cubin); err != nil {
+		return nil, err
+	}
+	if code {
+		functions, err := disassemble(t.nvdisasm, cubin)
+		if err != nil {
+			return nil, err
 		}
-		u := used[i]
-		if u.registers == 0 {
-			return fmt.Errorf("%v for %v: ptxas does not say its registers", k, p)
+		a.Mix = map[string]mix{}
+		for _, f := range functions {
+			a.Mix[f.name] = f.mix()
+		}
+	}
+	return a, t.answers.put(key, a)
+}
+
+// add takes in what one ptxas said of a module.
+func (r result) add(j job, a *answer, newest bool) error {
+	for _, e := range j.mod.entries {
+		k := key{j.mod.name, e.name}
+		i := slices.IndexFunc(a.Used, func(u resources) bool { return u.Name == e.name })
+		if i < 0 {
+			return fmt.Errorf("%v for %v: ptxas does not know it", k, j.p)
+		}
+		u := a.Used[i]
+		if u.Registers == 0 {
+			return fmt.Errorf("%v for %v: ptxas does not say its registers", k, j.p)
 		}
 		if r[k] == nil {
 			r[k] = map[pair]*measured{}
 		}
-		got := r[k][p]
+		got := r[k][j.p]
 		if got == nil {
 			got = &measured{entry: e}
-			r[k][p] = got
+			r[k][j.p] = got
 		}
-		got.registers, got.static = max(got.registers, u.registers), max(got.static, u.static)
-		for _, f := range used {
+		got.registers, got.static = max(got.registers, u.Registers), max(got.static, u.Static)
+		for _, f := range a.Used {
 			// What was not inlined may be any entry's: it counts as everyone's.
-			if (f.name == e.name || f.registers == 0) && f.stack+f.spillStores+f.spillLoads > 0 {
-				got.stack = fmt.Sprintf("%s: ptxas %s: %d bytes of stack, %d and %d spilled", f.name, version, f.stack, f.spillStores, f.spillLoads)
+			local := f.Stack + f.SpillStores + f.SpillLoads
+			switch {
+			case local == 0 || f.Name != e.name && f.Registers != 0:
+			case newest:
+				got.local = fmt.Sprintf("%s: %d bytes of stack, %d and %d spilled", f.Name, f.Stack, f.SpillStores, f.SpillLoads)
+			default:
+				got.oldLocal = max(got.oldLocal, local)
 			}
 		}
-		if code == nil {
+		if !newest {
 			continue
 		}
-		i = slices.IndexFunc(code, func(f *function) bool { return f.name == e.name })
-		if i < 0 {
-			return fmt.Errorf("%v for %v: no machine code", k, p)
+		m, ok := a.Mix[e.name]
+		if !ok {
+			return fmt.Errorf("%v for %v: no machine code", k, j.p)
 		}
-		got.mix = code[i].mix()
+		got.mix = m
 	}
 	return nil
 }

@@ -11,12 +11,12 @@ import (
 
 // resources is what ptxas -v says of one function.
 type resources struct {
-	name        string
-	registers   int // of a thread; 0 for what is no entry
-	static      int // bytes of static shared memory
-	stack       int // bytes
-	spillStores int // bytes
-	spillLoads  int // bytes
+	Name        string
+	Registers   int // of a thread; 0 for what is no entry
+	Static      int // bytes of static shared memory
+	Stack       int // bytes
+	SpillStores int // bytes
+	SpillLoads  int // bytes
 }
 
 var (
@@ -42,44 +42,44 @@ func parseVerbose(out []byte, arch string) ([]resources, error) {
 				return nil, fmt.Errorf("cannot read ptxas: got %s, wanted %s", m[2], arch)
 			}
 			if entry >= 0 {
-				return nil, fmt.Errorf("cannot read ptxas: no usage of %s", all[entry].name)
+				return nil, fmt.Errorf("cannot read ptxas: no usage of %s", all[entry].Name)
 			}
 			entry = len(all)
-			all = append(all, resources{name: m[1], stack: -1})
+			all = append(all, resources{Name: m[1], Stack: -1})
 		} else if m := functionLine.FindStringSubmatch(line); m != nil {
 			function = entry
-			if entry < 0 || all[entry].name != m[1] {
+			if entry < 0 || all[entry].Name != m[1] {
 				function = len(all)
-				all = append(all, resources{name: m[1], stack: -1})
+				all = append(all, resources{Name: m[1], Stack: -1})
 			}
 		} else if m := stackLine.FindStringSubmatch(line); m != nil {
 			if function < 0 {
 				return nil, fmt.Errorf("cannot read ptxas: a stack frame of no function: %q", line)
 			}
 			r := &all[function]
-			r.stack, r.spillStores, r.spillLoads = atoi(m[1]), atoi(m[2]), atoi(m[3])
+			r.Stack, r.SpillStores, r.SpillLoads = atoi(m[1]), atoi(m[2]), atoi(m[3])
 			function = -1
 		} else if m := usedLine.FindStringSubmatch(line); m != nil {
 			if entry < 0 {
 				return nil, fmt.Errorf("cannot read ptxas: usage of no entry: %q", line)
 			}
 			r := &all[entry]
-			r.registers = atoi(m[1])
+			r.Registers = atoi(m[1])
 			if m := sharedPart.FindStringSubmatch(line); m != nil {
-				r.static = atoi(m[1])
+				r.Static = atoi(m[1])
 			}
-			if m := cumulative.FindStringSubmatch(line); m != nil && r.stack >= 0 {
-				r.stack = max(r.stack, atoi(m[1]))
+			if m := cumulative.FindStringSubmatch(line); m != nil && r.Stack >= 0 {
+				r.Stack = max(r.Stack, atoi(m[1]))
 			}
 			entry = -1
 		}
 	}
 	if entry >= 0 {
-		return nil, fmt.Errorf("cannot read ptxas: no usage of %s", all[entry].name)
+		return nil, fmt.Errorf("cannot read ptxas: no usage of %s", all[entry].Name)
 	}
 	for _, r := range all {
-		if r.stack < 0 {
-			return nil, fmt.Errorf("cannot read ptxas: no stack frame of %s", r.name)
+		if r.Stack < 0 {
+			return nil, fmt.Errorf("cannot read ptxas: no stack frame of %s", r.Name)
 		}
 	}
 	return all, nil

@@ -18,14 +18,14 @@ func read(t *testing.T, name string) string {
 
 // What ptxas of several versions printed for testdata/gate.cu and two more.
 func TestParseVerbose(t *testing.T) {
-	gate := []resources{{name: "integer", registers: 18}, {name: "narrow", registers: 32, stack: 128}, {name: "tensor", registers: 27, static: 2048}}
+	gate := []resources{{Name: "integer", Registers: 18}, {Name: "narrow", Registers: 32, Stack: 128}, {Name: "tensor", Registers: 27, Static: 2048}}
 	for file, want := range map[string][]resources{
 		"gate.sm_90.11.8.txt":  gate,
 		"gate.sm_90.12.4.txt":  gate,
 		"gate.sm_90.13.0.txt":  gate,
-		"gate.sm_89.13.0.txt":  {{name: "integer", registers: 16}, {name: "narrow", registers: 40, stack: 128}, {name: "tensor", registers: 28, static: 2048}},
-		"spill.sm_80.13.0.txt": {{name: "spilly", registers: 32, stack: 720, spillStores: 1556, spillLoads: 1588}},
-		"call.sm_80.13.0.txt":  {{name: "f", registers: 26, stack: 80}, {name: "_ZN28_INTERNAL_00000000_4_c_cu_cc30_GLOBAL__N__00000000_4_c_cu_cc1gEf"}},
+		"gate.sm_89.13.0.txt":  {{Name: "integer", Registers: 16}, {Name: "narrow", Registers: 40, Stack: 128}, {Name: "tensor", Registers: 28, Static: 2048}},
+		"spill.sm_80.13.0.txt": {{Name: "spilly", Registers: 32, Stack: 720, SpillStores: 1556, SpillLoads: 1588}},
+		"call.sm_80.13.0.txt":  {{Name: "f", Registers: 26, Stack: 80}, {Name: "_ZN28_INTERNAL_00000000_4_c_cu_cc30_GLOBAL__N__00000000_4_c_cu_cc1gEf"}},
 	} {
 		arch := strings.Split(file, ".")[1]
 		got, err := parseVerbose([]byte(read(t, file)), arch)

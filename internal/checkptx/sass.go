@@ -99,30 +99,30 @@ func decode(op, operands string, predicated bool) (instruction, error) {
 
 // mix is what of a function's code is counted.
 type mix struct {
-	local  int // LDL and STL: local memory
-	narrow int // global loads of less than 4 bytes within loops
-	has    map[string]bool
+	Local  int // LDL and STL: local memory
+	Narrow int // global loads of less than 4 bytes within loops
+	Has    map[string]bool
 }
 
 // wanted are the instructions whose presence a budget can ask for.
 var wanted = []string{"HMMA", "IMMA", "IDP", "LDSM", "LDGSTS.128", "LDG.128"}
 
 func (f *function) mix() mix {
-	m := mix{has: map[string]bool{}}
+	m := mix{Has: map[string]bool{}}
 	inLoop := f.inLoops()
 	for i, in := range f.code {
 		parts := strings.Split(in.op, ".")
 		switch base := parts[0]; base {
 		case "LDL", "STL":
-			m.local++
+			m.Local++
 		case "HMMA", "IMMA", "IDP", "LDSM":
-			m.has[base] = true
+			m.Has[base] = true
 		case "LDGSTS", "LDG":
 			if slices.Contains(parts, "128") {
-				m.has[base+".128"] = true
+				m.Has[base+".128"] = true
 			}
 			if inLoop[i] && slices.ContainsFunc(parts, func(p string) bool { return p == "U8" || p == "S8" || p == "U16" || p == "S16" }) {
-				m.narrow++
+				m.Narrow++
 			}
 		}
 	}

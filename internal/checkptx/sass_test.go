@@ -35,8 +35,8 @@ func TestMix(t *testing.T) {
 		"tensor":  {0, 0, []string{"HMMA", "LDGSTS.128", "LDSM"}},
 	} {
 		m := all[name].mix()
-		if has := slices.Sorted(maps.Keys(m.has)); m.local != want.local || m.narrow != want.narrow || !slices.Equal(has, want.has) {
-			t.Errorf("%s: got %d local, %d narrow, %v, wanted %+v", name, m.local, m.narrow, has, want)
+		if has := slices.Sorted(maps.Keys(m.Has)); m.Local != want.local || m.Narrow != want.narrow || !slices.Equal(has, want.has) {
+			t.Errorf("%s: got %d local, %d narrow, %v, wanted %+v", name, m.Local, m.Narrow, has, want)
 		}
 	}
 }
@@ -79,8 +79,8 @@ func TestJumpBackOfNoLoop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m := list[0].mix(); m.narrow != 0 {
-		t.Fatalf("got %d narrow loads in loops, wanted none", m.narrow)
+	if m := list[0].mix(); m.Narrow != 0 {
+		t.Fatalf("got %d narrow loads in loops, wanted none", m.Narrow)
 	}
 }
 
@@ -91,8 +91,8 @@ func TestNeverExecuted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m := list[0].mix(); m.local != 1 {
-		t.Fatalf("got %d, wanted 1", m.local)
+	if m := list[0].mix(); m.Local != 1 {
+		t.Fatalf("got %d, wanted 1", m.Local)
 	}
 }
 
