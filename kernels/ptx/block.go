@@ -22,6 +22,7 @@ type worker struct {
 	live   int // threads that have not exited
 	bars   [16]barrier
 	dead   bool // the block cannot go on
+	fresh  bool // no block has run here: registers of constants are to be filled
 
 	sh     sharedMemory
 	order  order
@@ -48,6 +49,7 @@ func newWorker(r *launch) *worker {
 		w.warps = append(w.warps, newWarp(w, i))
 	}
 	w.order.init(r.warps)
+	w.fresh = true
 	return w
 }
 
@@ -72,6 +74,7 @@ func (b *worker) block() {
 	for _, w := range b.warps {
 		w.begin()
 	}
+	b.fresh = false
 	for b.live > 0 {
 		ran := false
 		for _, w := range b.warps {

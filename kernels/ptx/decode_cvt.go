@@ -94,10 +94,14 @@ func (d *decoder) movVector(t typ) error {
 	var err error
 	elem := func(o operand) (int32, error) {
 		switch {
-		case pack:
+		case et == tB8 && fileOf(o, et) == file64:
+			return 0, d.fail("cannot use 64-bit registers for bytes")
+		case et == tB8 && pack:
 			return d.srcLoose(o, et)
 		case et == tB8:
 			return d.dstLoose(o, et)
+		case pack:
+			return d.src(o, et)
 		}
 		return d.dst(o, et)
 	}

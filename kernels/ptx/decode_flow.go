@@ -196,7 +196,6 @@ func (d *decoder) bar(base string) (err error) {
 	}
 	kind := d.oneOf("sync", "arrive", "red")
 	in := d.emit(cBar)
-	d.p.barriers = true
 	aligned := d.mod("aligned")
 	if base == "barrier" && !aligned {
 		in.flags |= flagUnaligned

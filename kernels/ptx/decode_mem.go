@@ -486,7 +486,6 @@ func (d *decoder) mma(string) error {
 		return err
 	}
 	in := d.emit(cMma)
-	d.p.usesMma = true
 	in.x.mma = m
 	var all []int32
 	for i, n := range []int{m.nc, m.na, m.nb, m.nc} {
@@ -508,6 +507,15 @@ func (d *decoder) definitions() {
 	n := p.n32 + p.n64 + p.np
 	words := (n + 63) / 64
 	id := func(r ref) int { return int(r.i) + [...]int{0, p.n32, p.n32 + p.n64}[r.file] }
+	for _, c := range p.consts {
+		p.given = append(p.given, c.ref)
+	}
+	for _, c := range p.syms {
+		p.given = append(p.given, c.ref)
+	}
+	for _, c := range p.specials {
+		p.given = append(p.given, c.ref)
+	}
 	leaders, blockOf := d.blocks()
 	if len(leaders)*words > 1<<24 { // too large to analyse: track everything
 		d.track(func(int, ref) bool { return true }, func(ref) bool { return true })
@@ -515,14 +523,8 @@ func (d *decoder) definitions() {
 	}
 	always := make([]uint64, words)
 	set := func(s []uint64, i int) { s[i/64] |= 1 << (i % 64) }
-	for _, c := range p.consts {
-		set(always, id(c.ref))
-	}
-	for _, c := range p.syms {
-		set(always, id(c.ref))
-	}
-	for _, c := range p.specials {
-		set(always, id(c.ref))
+	for _, r := range p.given {
+		set(always, id(r))
 	}
 	in := make([][]uint64, len(leaders))
 	for b := range in {
@@ -652,6 +654,7 @@ func (d *decoder) track(use func(pc int, r ref) bool, def func(r ref) bool) {
 		}
 		if c.use != nil || c.def != nil {
 			d.p.code[pc].chk = &c
+			d.p.tracked = true
 		}
 	}
 }

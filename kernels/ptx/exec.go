@@ -192,24 +192,55 @@ func (w *warp) carry(in *inst, m uint32) {
 }
 
 func (w *warp) pack(in *inst, m uint32) {
-	f, n := in.typ.file(), in.typ.bits()/uint(in.n)
-	ef := file32
+	r := in.x.regs
+	if in.n == 2 && !in.x.wide && m == ^uint32(0) {
+		lo, hi := &w.r32[r[0]], &w.r32[r[1]]
+		if in.typ.size() == 4 {
+			for i, v := range hi {
+				w.blend32[i] = v<<16 | lo[i]&0xffff
+			}
+			w.r32[in.d] = w.blend32
+			return
+		} else if in.typ.size() == 8 {
+			d := &w.r64[in.d]
+			for i, v := range hi {
+				d[i] = uint64(v)<<32 | uint64(lo[i])
+			}
+			return
+		}
+	}
+	n := in.typ.bits() / uint(in.n)
 	for ; m != 0; m &= m - 1 {
 		i := bits.TrailingZeros32(m)
 		var v uint64
-		for k, r := range in.x.regs {
-			v |= w.get(ef, r, i) & mask(n) << (uint(k) * n)
+		for k, r := range r {
+			v |= w.get(in.x.files[1], r, i) & mask(n) << (uint(k) * n)
 		}
-		w.set(f, in.d, i, v)
+		w.set(in.typ.file(), in.d, i, v)
 	}
 }
 
 func (w *warp) unpack(in *inst, m uint32) {
+	r := in.x.regs
+	if in.n == 2 && m == ^uint32(0) {
+		lo, hi := &w.r32[r[0]], &w.r32[r[1]]
+		if in.typ.size() == 4 {
+			for i, v := range w.r32[in.a] {
+				lo[i], hi[i] = v&0xffff, v>>16
+			}
+			return
+		} else if in.typ.size() == 8 {
+			for i, v := range w.r64[in.a] {
+				lo[i], hi[i] = uint32(v), uint32(v>>32)
+			}
+			return
+		}
+	}
 	f, n := in.typ.file(), in.typ.bits()/uint(in.n)
 	for ; m != 0; m &= m - 1 {
 		i := bits.TrailingZeros32(m)
 		v := w.get(f, in.a, i)
-		for k, r := range in.x.regs {
+		for k, r := range r {
 			w.r32[r][i] = uint32(v >> (uint(k) * n) & mask(n))
 		}
 	}

@@ -192,13 +192,13 @@ func floatToBfloat(b uint32) uint32 {
 
 // fma32 is a*b+c rounded once. The product is exact in float64; the sum there
 // is rounded twice only where its low bits say exactly half, or where the
-// result is no normal number.
+// result is neither normal nor zero.
 func fma32(a, b, c uint32) uint32 {
 	p := float64(math.Float32frombits(a)) * float64(math.Float32frombits(b))
 	z := float64(math.Float32frombits(c))
 	s := p + z
 	u := math.Float64bits(s)
-	if u&0x1fffffff == 0x10000000 || u<<1 < 897<<53 {
+	if u&0x1fffffff == 0x10000000 || u<<1-1 < 897<<53-1 {
 		s = addOdd(p, z)
 	}
 	r := math.Float32bits(float32(s))

@@ -119,27 +119,26 @@ type regCheck struct {
 
 // program is one kernel, decoded, calls expanded in place.
 type program struct {
-	name          string
-	code          []inst
-	n32, n64, np  int
-	consts        []constReg
-	syms          []symReg
-	specials      []specialReg
-	names         map[ref]string
-	localBytes    int
-	localVars     []span // inside a thread's local memory
-	sharedVars    []sharedVar
-	sharedBytes   int // static, as laid out with red zones
-	sharedStatic  int // static, as the hardware packs it
-	dynamicAlign  int
-	dynamic       bool
-	paramBytes    int
-	params        []Param
-	maxThreads    int
-	sources       []string
-	barriers      bool
-	usesMma       bool
-	trackedConsts bool
+	name         string
+	code         []inst
+	n32, n64, np int
+	consts       []constReg
+	syms         []symReg
+	specials     []specialReg
+	names        map[ref]string
+	localBytes   int
+	localVars    []span // inside a thread's local memory
+	sharedVars   []sharedVar
+	sharedBytes  int // static, as laid out with red zones
+	sharedStatic int // static, as the hardware packs it
+	dynamicAlign int
+	dynamic      bool
+	paramBytes   int
+	params       []Param
+	maxThreads   int
+	sources      []string
+	tracked      bool  // some instruction has a regCheck
+	given        []ref // registers that have values at the start
 }
 
 type constReg struct {

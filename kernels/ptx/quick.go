@@ -368,7 +368,7 @@ func fmaLoop(d, a, b, c *[32]uint32) {
 		s := float64(math.Float32frombits(a[i]))*float64(math.Float32frombits(b[i])) + float64(math.Float32frombits(c[i]))
 		u := math.Float64bits(s)
 		r := math.Float32bits(float32(s))
-		if u&0x1fffffff == 0x10000000 || u<<1 < 897<<53 || r&0x7fffffff > infF32 {
+		if u&0x1fffffff == 0x10000000 || u<<1-1 < 897<<53-1 || r&0x7fffffff > infF32 {
 			r = fma32(a[i], b[i], c[i])
 		}
 		d[i] = r

@@ -60,11 +60,10 @@ func newWarp(b *worker, id int) *warp {
 
 // begin sets the warp to a block's start.
 func (w *warp) begin() {
-	clear(w.r32)
-	clear(w.r64)
-	clear(w.p)
-	for _, d := range w.def {
-		clear(d)
+	if w.b.p.tracked {
+		for _, d := range w.def {
+			clear(d)
+		}
 	}
 	if w.b.checks {
 		clear(w.localInit)
@@ -72,17 +71,17 @@ func (w *warp) begin() {
 	for i := range w.async {
 		w.async[i].reset()
 	}
-	w.constants()
+	w.constants(w.b.fresh)
 	w.cc, w.force = 0, false
 	w.live = w.all
 	w.groups = append(w.groups[:0], group{mask: w.all})
 }
 
 // constants fills the registers that hold immediates, addresses and special registers.
-func (w *warp) constants() {
+// Only what depends on the block is filled anew at each.
+func (w *warp) constants(all bool) {
 	p := w.b.p
 	set := func(r ref, v uint64) {
-		w.def[r.file][r.i] = ^uint32(0)
 		if r.file == filePred {
 			w.p[r.i] = -uint32(v)
 			return
@@ -95,14 +94,23 @@ func (w *warp) constants() {
 			}
 		}
 	}
-	for _, c := range p.consts {
-		set(c.ref, c.val)
+	if p.tracked {
+		for _, r := range p.given {
+			w.def[r.file][r.i] = ^uint32(0)
+		}
 	}
-	for _, s := range p.syms {
-		set(s.ref, w.b.address(s.v)+uint64(s.add))
+	if all {
+		for _, c := range p.consts {
+			set(c.ref, c.val)
+		}
+		for _, s := range p.syms {
+			set(s.ref, w.b.address(s.v)+uint64(s.add))
+		}
 	}
 	for _, s := range p.specials {
-		set(s.ref, 0)
+		if !all && (s.sp < spCtaidX || s.sp > spCtaidZ) {
+			continue
+		}
 		for i := range 32 {
 			if s.file == file64 {
 				w.r64[s.i][i] = w.special(s.sp, i)
