@@ -45,9 +45,9 @@ constexpr uint32_t ALL = 0xffffffffu;
 __device__ __forceinline__ float minus_inf() { return __int_as_float(0xff800000); }
 __device__ __forceinline__ float sane(float l) { return l == l ? l : minus_inf(); }
 
-// key orders floats as unsigned integers.
+// key orders floats as unsigned integers; the two zeros are equal.
 __device__ __forceinline__ uint32_t key_of(float l) {
-  uint32_t b = __float_as_uint(l);
+  uint32_t b = __float_as_uint(l + 0.0f);
   return b & 0x80000000u ? ~b : b | 0x80000000u;
 }
 
