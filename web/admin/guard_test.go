@@ -180,10 +180,11 @@ func TestConnectionsOfOnePeer(t *testing.T) {
 type deadlines struct {
 	*httptest.ResponseRecorder
 	write time.Time
+	reads []time.Time
 }
 
 func (d *deadlines) SetWriteDeadline(t time.Time) error { d.write = t; return nil }
-func (d *deadlines) SetReadDeadline(time.Time) error    { return nil }
+func (d *deadlines) SetReadDeadline(t time.Time) error  { d.reads = append(d.reads, t); return nil }
 
 // Who reads nothing holds a connection for a while only.
 func TestSlowReaders(t *testing.T) {
@@ -192,5 +193,24 @@ func TestSlowReaders(t *testing.T) {
 	s.Handler().ServeHTTP(w, httptest.NewRequest("GET", "https://localhost/signin", nil))
 	if left := time.Until(w.write); left <= 0 || left > writeTime {
 		t.Errorf("the answer may take %v", left)
+	}
+}
+
+// Sending a body has a bound; what follows it has none: over HTTP/1 the server
+// goes on reading, and a long answer would end with the body's deadline.
+func TestBodyDeadline(t *testing.T) {
+	s := guarded(t, passport{}, nil)
+	w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
+	s.Handler().ServeHTTP(w, httptest.NewRequest("GET", "https://localhost/signin", nil))
+	if len(w.reads) != 1 || !w.reads[0].IsZero() {
+		t.Errorf("without a body: %v", w.reads)
+	}
+	w = &deadlines{ResponseRecorder: httptest.NewRecorder()}
+	b := &timedBody{io.NopCloser(strings.NewReader("abc")), http.NewResponseController(w)}
+	if _, err := io.ReadFull(b, make([]byte, 3)); err != nil || len(w.reads) != 0 {
+		t.Errorf("within the body: %v, %v", w.reads, err)
+	}
+	if _, err := b.Read(make([]byte, 1)); err != io.EOF || len(w.reads) != 1 || !w.reads[0].IsZero() {
+		t.Errorf("behind the body: %v, %v", w.reads, err)
 	}
 }

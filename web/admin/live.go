@@ -45,7 +45,6 @@ func (x *exchange) live() error {
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no")
 	rc := http.NewResponseController(x.w)
-	_ = rc.SetReadDeadline(time.Time{}) // over HTTP/1 one that passes ends the request, however little is left to read
 	x.w.WriteHeader(http.StatusOK)
 	tick := time.NewTimer(untilTick(time.Now()))
 	defer tick.Stop()

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"encoding/base32"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -188,7 +189,11 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		s.log.Debug("control plane", "method", r.Method, "path", x.route.Path, "status", rec.status, "duration", s.opt.Now().Sub(began), "request_id", x.id, "user", x.user())
 	}()
 	r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
-	_ = rec.rc.SetReadDeadline(time.Now().Add(bodyTime))
+	_ = rec.rc.SetReadDeadline(time.Time{}) // of the request before this one
+	if r.Body != nil && r.Body != http.NoBody {
+		_ = rec.rc.SetReadDeadline(time.Now().Add(bodyTime))
+		r.Body = &timedBody{r.Body, rec.rc}
+	}
 	_ = rec.rc.SetWriteDeadline(time.Time{}) // of the answer before this one
 	x.w, x.r = rec, r
 	if err := x.ours(); err != nil {
@@ -228,6 +233,22 @@ func newID() string {
 	var b [10]byte
 	rand.Read(b[:])
 	return "adm_" + strings.ToLower(base32.StdEncoding.EncodeToString(b[:]))
+}
+
+// timedBody takes the deadline of a body away when it was read. Over HTTP/1 the
+// server goes on reading, to see the client leave, and a deadline that passes
+// then would end the request.
+type timedBody struct {
+	io.ReadCloser
+	rc *http.ResponseController
+}
+
+func (b *timedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == io.EOF {
+		_ = b.rc.SetReadDeadline(time.Time{})
+	}
+	return n, err
 }
 
 // recorder notes the status of an answer, and bounds how long its reader may take.
