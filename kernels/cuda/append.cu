@@ -38,12 +38,15 @@ struct Head {
 		int half = n / 2;
 #pragma unroll 1
 		for (int i = lane; i < half; i += 32) {
-			float* p = x + (neox ? i : 2 * i);
-			float* q = neox ? p + half : p + 1;
 			float2 turn = table[i];
-			float a = *p, b = *q;
-			*p = __fmaf_rn(a, turn.x, -__fmul_rn(b, turn.y));
-			*q = __fmaf_rn(a, turn.y, __fmul_rn(b, turn.x));
+			float2 v = neox ? make_float2(x[i], x[half + i]) : *(float2*)(x + 2 * i);
+			float a = __fmaf_rn(v.x, turn.x, -__fmul_rn(v.y, turn.y)), b = __fmaf_rn(v.x, turn.y, __fmul_rn(v.y, turn.x));
+			if (neox) {
+				x[i] = a;
+				x[half + i] = b;
+			} else {
+				*(float2*)(x + 2 * i) = make_float2(a, b);
+			}
 		}
 		__syncwarp();
 	}

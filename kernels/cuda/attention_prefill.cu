@@ -136,6 +136,14 @@ struct State {
 	}
 };
 
+// The compiler would take such stores apart.
+__device__ __forceinline__ void store2(float* to, float x, float y) {
+	asm volatile("st.global.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(x), "f"(y) : "memory");
+}
+__device__ __forceinline__ void store4(float* to, float x, float y, float z, float w) {
+	asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(x), "f"(y), "f"(z), "f"(w) : "memory");
+}
+
 template <class T>
 __device__ __forceinline__ void prefill(Attention a, const int4* tiles, int share) {
 	extern __shared__ __align__(128) uint8_t memory[];
@@ -243,10 +251,10 @@ __device__ __forceinline__ void prefill(Attention a, const int4* tiles, int shar
 #pragma unroll
 			for (int e = 0; e < 4; e++) y[e >> 1][e & 1] = result(state.total[j][e >> 1][2 * h + (e & 1)], inverse);
 			if (T::kBytes == 2) {
-				if (d + 2 * t < a.dim) *(float2*)(out + d + 2 * t) = make_float2(y[0][0], y[0][1]);
-				if (d + 8 + 2 * t < a.dim) *(float2*)(out + d + 8 + 2 * t) = make_float2(y[1][0], y[1][1]);
+				if (d + 2 * t < a.dim) store2(out + d + 2 * t, y[0][0], y[0][1]);
+				if (d + 8 + 2 * t < a.dim) store2(out + d + 8 + 2 * t, y[1][0], y[1][1]);
 			} else if (d + 4 * t < a.dim) {
-				*(float4*)(out + d + 4 * t) = make_float4(y[0][0], y[1][0], y[0][1], y[1][1]);
+				store4(out + d + 4 * t, y[0][0], y[1][0], y[0][1], y[1][1]);
 			}
 		}
 	}
