@@ -7,26 +7,36 @@ import (
 
 func sprintf(format string, args ...any) string { return fmt.Sprintf(format, args...) }
 
-// asyncLane is a lane's copies under way: groups committed, and the open one.
-type asyncLane struct {
-	groups [][]asyncCopy // oldest first; the last is open
+// asyncCopies is what one cp.async of a warp has under way: its data lands, lane
+// by lane, when it is waited for.
+type asyncCopies struct {
+	lanes uint32
+	size  int
+	at    [32]int32 // in shared memory, from sharedBase
+	group [32]int32 // by lane: which of its groups
+	data  [32][16]byte
 }
 
-// asyncCopy is one cp.async: its data lands when it is waited for.
-type asyncCopy struct {
-	at   int32 // in shared memory, from sharedBase
-	n    int32
-	data [16]byte
-	pc   int32
+// asyncQueue holds a warp's copies in the order of their issue.
+type asyncQueue struct {
+	open    [32]int32 // by lane: the number of groups committed, which the open one has
+	pending []*asyncCopies
+	free    []*asyncCopies
 }
 
-func (l *asyncLane) reset() { l.groups = l.groups[:0] }
+func (q *asyncQueue) reset() {
+	q.open = [32]int32{}
+	q.free = append(q.free, q.pending...)
+	q.pending = q.pending[:0]
+}
 
-func (l *asyncLane) open() *[]asyncCopy {
-	if len(l.groups) == 0 {
-		l.groups = append(l.groups, nil)
+func (q *asyncQueue) take() *asyncCopies {
+	if n := len(q.free); n > 0 {
+		c := q.free[n-1]
+		q.free = q.free[:n-1]
+		return c
 	}
-	return &l.groups[len(l.groups)-1]
+	return new(asyncCopies)
 }
 
 // copyAsync starts cp.async: the source is read now, the destination is closed
@@ -47,7 +57,8 @@ func (w *warp) copyAsync(in *inst, m uint32) {
 	}
 	dst := a.addr
 	// the source, of which srcSize bytes are read and the rest is zero
-	var copies [32]asyncCopy
+	c := w.async.take()
+	c.lanes, c.size, c.group = ok, size, w.async.open
 	srcSize := func(i int) int { return size }
 	read := ok
 	if in.flags&flagSrcSize != 0 {
@@ -63,28 +74,27 @@ func (w *warp) copyAsync(in *inst, m uint32) {
 		}
 	}
 	a.addr = from
-	read = w.readAsync(in, read, size, srcSize, &copies)
+	c.data = [32][16]byte{}
+	read = w.readAsync(in, read, size, srcSize, &c.data)
 	if b.count {
 		w.countGlobal(in, read, size, false)
 	}
 	for mm := ok; mm != 0; mm &= mm - 1 {
 		i := bits.TrailingZeros32(mm) & 31
-		c := &copies[i]
-		c.at, c.n, c.pc = int32(dst[i]-sharedBase), int32(size), in.pc
-		if b.checks {
-			for k := c.at >> 2; k < (c.at+c.n)>>2; k++ {
+		at := int32(dst[i] - sharedBase)
+		if c.at[i] = at; b.checks {
+			for k := at >> 2; k < (at+int32(size))>>2; k++ {
 				b.sh.state[k] = 0xf0
 			}
 		}
-		g := w.async[i].open()
-		*g = append(*g, *c)
 	}
+	w.async.pending = append(w.async.pending, c)
 }
 
 // readAsync reads the sources. Whole copies go the quick way.
 //
 //go:norace
-func (w *warp) readAsync(in *inst, m uint32, size int, srcSize func(int) int, copies *[32]asyncCopy) uint32 {
+func (w *warp) readAsync(in *inst, m uint32, size int, srcSize func(int) int, data *[32][16]byte) uint32 {
 	a := &w.b.access
 	var whole, parts, bad uint32
 	for mm := m; mm != 0; mm &= mm - 1 {
@@ -103,7 +113,7 @@ func (w *warp) readAsync(in *inst, m uint32, size int, srcSize func(int) int, co
 	mem := w.b.m.mem
 	for mm := ok; mm != 0; mm &= mm - 1 {
 		i := bits.TrailingZeros32(mm) & 31
-		copy(copies[i].data[:size], mem[a.addr[i]-globalBase:])
+		copy(data[i][:size], mem[a.addr[i]-globalBase:])
 	}
 	for mm := parts; mm != 0; mm &= mm - 1 { // byte by byte
 		i := bits.TrailingZeros32(mm) & 31
@@ -115,7 +125,7 @@ func (w *warp) readAsync(in *inst, m uint32, size int, srcSize func(int) int, co
 				good = false
 				break
 			}
-			copies[i].data[k] = mem[a.addr[i]-globalBase]
+			data[i][k] = mem[a.addr[i]-globalBase]
 		}
 		if a.addr[i] = start; good {
 			ok |= 1 << i
@@ -127,45 +137,46 @@ func (w *warp) readAsync(in *inst, m uint32, size int, srcSize func(int) int, co
 // commitAsync closes the lanes' open groups.
 func (w *warp) commitAsync(m uint32) {
 	for ; m != 0; m &= m - 1 {
-		l := &w.async[bits.TrailingZeros32(m)]
-		l.open()
-		l.groups = append(l.groups, nil)
+		w.async.open[bits.TrailingZeros32(m)]++
 	}
 }
 
 // waitAsync lands all but the newest n groups committed; n -1 is everything,
 // uncommitted copies too.
 func (w *warp) waitAsync(in *inst, m uint32) {
-	for ; m != 0; m &= m - 1 {
-		i := bits.TrailingZeros32(m)
-		l := &w.async[i]
-		l.open()
-		done := len(l.groups) - 1 - int(in.off)
-		if in.off < 0 {
-			done = len(l.groups)
-		}
-		if done <= 0 {
-			continue
-		}
-		for _, g := range l.groups[:done] {
-			for k := range g {
-				w.land(i, &g[k])
+	q := &w.async
+	left := q.pending[:0]
+	for _, c := range q.pending {
+		var done uint32
+		for mm := c.lanes & m; mm != 0; mm &= mm - 1 {
+			if i := bits.TrailingZeros32(mm) & 31; in.off < 0 || int64(c.group[i]) < int64(q.open[i])-in.off {
+				done |= 1 << i
 			}
 		}
-		l.groups = append(l.groups[:0], l.groups[done:]...)
+		w.land(c, done)
+		if c.lanes &^= done; c.lanes != 0 {
+			left = append(left, c)
+		} else {
+			q.free = append(q.free, c)
+		}
 	}
+	q.pending = left
 }
 
-// land writes a copy's data, as its lane at this time.
-func (w *warp) land(lane int, c *asyncCopy) {
+// land writes the data of lanes m, as those lanes at this time.
+func (w *warp) land(c *asyncCopies, m uint32) {
 	b := w.b
-	copy(b.sh.data[c.at:c.at+c.n], c.data[:c.n])
-	if !b.checks {
-		return
-	}
-	now := uint64(b.order.clock)<<32 | 15<<10 | uint64(w.id<<5|lane)
-	for k := c.at >> 2; k < (c.at+c.n)>>2; k++ {
-		b.sh.state[k] = 15
-		b.sh.writer[k] = now
+	now := uint64(b.order.clock)<<32 | 15<<10 | uint64(w.id<<5)
+	for ; m != 0; m &= m - 1 {
+		i := bits.TrailingZeros32(m) & 31
+		at := int(c.at[i])
+		copy(b.sh.data[at:at+c.size], c.data[i][:])
+		if !b.checks {
+			continue
+		}
+		for k := at >> 2; k < (at+c.size)>>2; k++ {
+			b.sh.state[k] = 15
+			b.sh.writer[k] = now | uint64(i)
+		}
 	}
 }

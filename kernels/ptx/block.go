@@ -7,14 +7,15 @@ import (
 
 // worker runs blocks, one at a time, on one goroutine.
 type worker struct {
-	r      *launch
-	m      *Machine
-	p      *program
-	checks bool
-	count  bool
-	warps  []*warp
-	counts []Counts    // by pc
-	ranges []rangeHint // by pc: the allocation last used there
+	r                *launch
+	m                *Machine
+	p                *program
+	checks           bool
+	count            bool
+	threads, dynamic int
+	warps            []*warp
+	counts           []Counts    // by pc
+	ranges           []rangeHint // by pc: the allocation last used there
 
 	linear uint64 // of the block
 	cta    Dim
@@ -27,6 +28,7 @@ type worker struct {
 	sh     sharedMemory
 	order  order
 	access access
+	tile   tile
 }
 
 type rangeHint struct{ lo, hi int }
@@ -41,7 +43,7 @@ type barrier struct {
 }
 
 func newWorker(r *launch) *worker {
-	w := &worker{r: r, m: r.m, p: r.p, checks: r.checks, count: r.count}
+	w := &worker{r: r, m: r.m, p: r.p, checks: r.checks, count: r.count, threads: r.threads, dynamic: r.dynamic}
 	w.counts = make([]Counts, len(r.p.code))
 	w.ranges = make([]rangeHint, len(r.p.code))
 	w.sh.init(r)
@@ -51,6 +53,37 @@ func newWorker(r *launch) *worker {
 	w.order.init(r.warps)
 	w.fresh = true
 	return w
+}
+
+// fits says whether the worker's registers and tables serve a launch.
+func (b *worker) fits(r *launch) bool {
+	return b.p == r.p && b.threads == r.threads && b.dynamic == r.dynamic
+}
+
+const maxIdle = 64 // workers kept
+
+// worker gives one that has run the same kernel, or a new one.
+func (m *Machine) worker(r *launch) *worker {
+	for i := len(m.idle) - 1; i >= 0; i-- {
+		if b := m.idle[i]; b.fits(r) {
+			m.idle = append(m.idle[:i], m.idle[i+1:]...)
+			b.r, b.fresh = r, true
+			clear(b.ranges)
+			return b
+		}
+	}
+	return newWorker(r)
+}
+
+// keep puts workers by for later launches.
+func (m *Machine) keep(workers []*worker) {
+	for _, b := range workers {
+		b.r = nil
+	}
+	m.idle = append(m.idle, workers...)
+	if n := len(m.idle) - maxIdle; n > 0 {
+		m.idle = append(m.idle[:0], m.idle[n:]...)
+	}
 }
 
 // work takes blocks until none is left.
@@ -69,7 +102,7 @@ func (b *worker) work() {
 func (b *worker) block() {
 	b.steps, b.live, b.dead = 0, b.r.threads, false
 	b.bars = [16]barrier{}
-	b.order.begin()
+	b.order.begin(&b.sh)
 	b.sh.begin()
 	for _, w := range b.warps {
 		w.begin()

@@ -117,10 +117,22 @@ func f32Bits(v float64, mode rounding) uint32 {
 	if v != v {
 		return nanF32
 	}
-	if mode > rNearest {
-		v = fmtF32.round(v, mode)
+	f := float32(v)
+	b := math.Float32bits(f)
+	if mode <= rNearest || float64(f) == v {
+		return b
 	}
-	return math.Float32bits(float32(v))
+	// the nearest is one of the two neighbours: take the other where mode wants it
+	larger := math.Abs(float64(f)) > math.Abs(v)
+	switch away := mode == rUp && v > 0 || mode == rDown && v < 0; {
+	case mode == rAway:
+		return math.Float32bits(float32(fmtF32.round(v, mode)))
+	case larger && !away:
+		return b - 1
+	case !larger && away:
+		return b + 1
+	}
+	return b
 }
 
 // f16Bits is v in binary16 under mode.

@@ -92,7 +92,7 @@ func (r *launch) run() (*Report, error) {
 	workers := make([]*worker, n)
 	var wg sync.WaitGroup
 	for i := range workers {
-		workers[i] = newWorker(r)
+		workers[i] = r.m.worker(r)
 		wg.Go(func() {
 			defer func() {
 				if e := recover(); e != nil {
@@ -107,6 +107,7 @@ func (r *launch) run() (*Report, error) {
 	if r.count {
 		r.collect(rep, workers)
 	}
+	r.m.keep(workers)
 	slices.SortStableFunc(rep.Findings, func(a, b Finding) int { return a.Line - b.Line })
 	if r.err != nil {
 		return rep, fmt.Errorf("ptx: %s: %w", r.p.name, r.err)
@@ -122,6 +123,7 @@ func (r *launch) collect(rep *Report, workers []*worker) {
 		var c Counts
 		for _, w := range workers {
 			c.add(&w.counts[pc])
+			w.counts[pc] = Counts{}
 		}
 		if c.WarpInstr == 0 {
 			continue

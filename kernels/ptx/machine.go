@@ -41,6 +41,7 @@ type Machine struct {
 	unique [2][]uint32 // one bit a sector of the launch: read, written
 	locks  [64]sync.Mutex
 	launch int
+	idle   []*worker // of the latest launches, to be used again
 }
 
 // Loaded is a module with its variables placed in a Machine's memory.

@@ -5,197 +5,146 @@ import (
 	"math/bits"
 )
 
+// tile is the operands of one mma as numbers.
+type tile struct {
+	a    [16][32]float64 // row, k
+	b    [32][8]float64  // k, column
+	cols [8][32]float64  // a piece of B by columns, before it is turned
+	acc  [16][8]float64
+}
+
 // mma multiplies 16×k by k×8 and adds 16×8. The fragments' layouts are those of
-// ISA §9.7.13.4.7 to §9.7.13.4.9: with g = lane/4 and t = lane%4, register r of
-// A holds row g (+8 for odd r) and columns from (r/2)·(k/2 or 8 or 4…); C and D
-// hold rows g and g+8, columns 2t and 2t+1. Products are exact, their sum over k
-// and C is formed in float64 and rounded once to the accumulator's type; the
-// hardware's own order of rounding is not documented.
+// ISA §9.7.13.4.7 to §9.7.13.4.9: with g = lane/4, register r of A holds in the
+// four lanes of g a piece of 16 bytes (tf32: four numbers) of row g, or g+8 for
+// odd r, which is piece r/2 along k; register r of B piece r of column g; C and D
+// hold rows g and g+8, columns 2t and 2t+1 with t = lane%4. Products are exact,
+// their sum in ascending k and with C last is formed in float64 and rounded once
+// to the accumulator's type; the hardware's own order is not documented.
 func (w *warp) mma(in *inst, m uint32) {
-	if m != w.all || m != ^uint32(0) {
+	if m != ^uint32(0) {
 		w.fault(in, bits.TrailingZeros32(m), MmaPartial, "only lanes %#x run it, wanted all 32", m)
-		if m == 0 || w.b.dead {
+		if w.b.dead {
 			return
 		}
 	}
 	if w.b.count {
 		w.b.counts[in.pc].MMA++
 	}
-	s := in.x.mma
-	r := in.x.regs
+	s, r, t := in.x.mma, in.x.regs, &w.b.tile
 	d, a, b, c := r[:s.nc], r[s.nc:s.nc+s.na], r[s.nc+s.na:s.nc+s.na+s.nb], r[s.nc+s.na+s.nb:]
-	if s.dt == tS32 {
-		w.mmaInt(s, d, a, b, c)
+	n := 8 // numbers in a piece
+	switch s.at {
+	case tTF32:
+		n = 4
+	case tS8, tU8:
+		n = 16
+	}
+	for r, reg := range a {
+		w.piece(t.a[r&1*8:], r>>1*n, reg, s.at)
+	}
+	for r, reg := range b {
+		w.piece(t.cols[:], 0, reg, s.bt)
+		for k, row := range t.b[r*n:][:n] {
+			for g := range row {
+				t.b[r*n+k][g] = t.cols[g][k]
+			}
+		}
+	}
+	mulAdd(t, s.k)
+	switch s.dt {
+	case tS32:
+		w.storeInt(s, d, c, t)
+	case tF16:
+		w.storeHalf(d, c, t)
+	default:
+		w.storeFloat(d, c, t)
+	}
+}
+
+// piece widens one register into eight rows at column k.
+func (w *warp) piece(dst [][32]float64, k int, reg int32, t typ) {
+	src := &w.r32[reg]
+	if hasAVX && !slowOnly {
+		switch t {
+		case tF16:
+			widenHalfAVX(&dst[0][k], 256, src)
+			return
+		case tBF16:
+			widenBfloatAVX(&dst[0][k], 256, src)
+			return
+		case tS8:
+			widenInt8AVX(&dst[0][k], 256, src)
+			return
+		}
+	}
+	for lane, v := range src {
+		d := dst[lane/4][:]
+		switch at := k + lane%4*2; t {
+		case tTF32: // the 19 bits that the tensor core looks at
+			d[k+lane%4] = float64(math.Float32frombits(v &^ 0x1fff))
+		case tF16:
+			d[at], d[at+1] = float64(halfToFloat(v&0xffff)), float64(halfToFloat(v>>16))
+		case tBF16:
+			d[at], d[at+1] = float64(bfloatToFloat(v&0xffff)), float64(bfloatToFloat(v>>16))
+		default:
+			for i := range 4 {
+				x := float64(uint8(v >> (8 * i)))
+				if t == tS8 {
+					x = float64(int8(v >> (8 * i)))
+				}
+				d[k+lane%4*4+i] = x
+			}
+		}
+	}
+}
+
+// mulAdd fills t.acc. Every product is exact in float64, so that a fused sum
+// and one in two steps are the same.
+func mulAdd(t *tile, k int) {
+	if hasAVX && !slowOnly {
+		mulAddAVX(&t.acc, &t.a, &t.b, k)
 		return
 	}
-	w.mmaFloat(s, d, a, b, c)
+	for i := range t.acc {
+		var s [8]float64
+		for l, x := range t.a[i][:k] {
+			for j, y := range &t.b[l] {
+				s[j] += x * y
+			}
+		}
+		t.acc[i] = s
+	}
 }
 
-// mmaFloat gathers A by rows and B by columns, both contiguous in k.
-func (w *warp) mmaFloat(s *mmaShape, d, a, b, c []int32) {
-	var fa [16][16]float64
-	var fb [8][16]float64
-	widen := bfloatToFloat
-	if s.at == tF16 {
-		widen = halfToFloat
-	}
-	for lane := range 32 {
-		g, t := lane/4, lane%4
-		if s.at == tTF32 {
-			for r, reg := range a {
-				fa[g+r&1*8][t+r>>1*4] = tf32(w.r32[reg][lane])
-			}
-			for r, reg := range b {
-				fb[g][t+r*4] = tf32(w.r32[reg][lane])
-			}
-			continue
-		}
-		for r, reg := range a {
-			v := w.r32[reg][lane]
-			row, k := g+r&1*8, t*2+r>>1*8
-			fa[row][k], fa[row][k+1] = float64(widen(v&0xffff)), float64(widen(v>>16))
-		}
-		for r, reg := range b {
-			v := w.r32[reg][lane]
-			k := t*2 + r*8
-			fb[g][k], fb[g][k+1] = float64(widen(v&0xffff)), float64(widen(v>>16))
-		}
-	}
-	var acc [16][8]float64
-	if s.k == 16 {
-		for i := range 16 {
-			for j := range 8 {
-				acc[i][j] = dot16(&fa[i], &fb[j])
-			}
-		}
-	} else {
-		for i := range 16 {
-			for j := range 8 {
-				for k := range s.k {
-					acc[i][j] += fa[i][k] * fb[j][k]
-				}
-			}
-		}
-	}
-	for lane := range 32 {
-		g, t := lane/4, lane%4
-		if s.dt == tF16 {
-			for r := range 2 {
-				v := w.r32[c[r]][lane]
-				lo := f16Bits(float64(halfToFloat(v&0xffff))+acc[g+r*8][t*2], rNearest)
-				hi := f16Bits(float64(halfToFloat(v>>16))+acc[g+r*8][t*2+1], rNearest)
-				w.r32[d[r]][lane] = lo | hi<<16
-			}
-			continue
-		}
-		for r := range 4 {
-			v := float64(math.Float32frombits(w.r32[c[r]][lane]))
-			w.r32[d[r]][lane] = canon(float32(v + acc[g+r>>1*8][t*2+r&1]))
+func (w *warp) storeFloat(d, c []int32, t *tile) {
+	for r := range 4 {
+		src, dst := &w.r32[c[r]], &w.r32[d[r]]
+		for lane := range dst {
+			v := float64(math.Float32frombits(src[lane]))
+			dst[lane] = canon(float32(v + t.acc[lane/4+r>>1*8][lane%4*2+r&1]))
 		}
 	}
 }
 
-func dot16(a, b *[16]float64) float64 {
-	s0 := a[0]*b[0] + a[4]*b[4] + a[8]*b[8] + a[12]*b[12]
-	s1 := a[1]*b[1] + a[5]*b[5] + a[9]*b[9] + a[13]*b[13]
-	s2 := a[2]*b[2] + a[6]*b[6] + a[10]*b[10] + a[14]*b[14]
-	s3 := a[3]*b[3] + a[7]*b[7] + a[11]*b[11] + a[15]*b[15]
-	return (s0 + s1) + (s2 + s3)
+func (w *warp) storeHalf(d, c []int32, t *tile) {
+	for r := range 2 {
+		for lane := range 32 {
+			v, acc := w.r32[c[r]][lane], &t.acc[lane/4+r*8]
+			lo := f16Bits(float64(halfToFloat(v&0xffff))+acc[lane%4*2], rNearest)
+			hi := f16Bits(float64(halfToFloat(v>>16))+acc[lane%4*2+1], rNearest)
+			w.r32[d[r]][lane] = lo | hi<<16
+		}
+	}
 }
 
-// tf32 reads the 19 bits that the tensor core looks at.
-func tf32(b uint32) float64 { return float64(math.Float32frombits(b &^ 0x1fff)) }
-
-// mmaInt multiplies bytes: register r of A holds row g (+8 for odd r) and
-// columns 4t… of the half r/2 of k.
-func (w *warp) mmaInt(s *mmaShape, d, a, b, c []int32) {
-	var ia [16][32]int32
-	var ib [8][32]int32
-	split := func(dst []int32, v uint32, t typ) {
-		for i := range 4 {
-			if x := v >> (8 * i); t == tS8 {
-				dst[i] = int32(int8(x))
-			} else {
-				dst[i] = int32(uint8(x))
-			}
-		}
-	}
-	for lane := range 32 {
-		g, t := lane/4, lane%4
-		for r, reg := range a {
-			split(ia[g+r&1*8][t*4+r>>1*16:], w.r32[reg][lane], s.at)
-		}
-		for r, reg := range b {
-			split(ib[g][t*4+r*16:], w.r32[reg][lane], s.bt)
-		}
-	}
-	var acc [16][8]int32
-	for i := range 16 {
-		for j := range 8 {
-			x, y := &ia[i], &ib[j]
-			var s0, s1 int32
-			for k := 0; k < 32; k += 4 {
-				s0 += x[k]*y[k] + x[k+2]*y[k+2]
-				s1 += x[k+1]*y[k+1] + x[k+3]*y[k+3]
-			}
-			acc[i][j] = s0 + s1
-		}
-	}
-	for lane := range 32 {
-		g, t := lane/4, lane%4
-		for r := range 4 {
-			v := int64(int32(w.r32[c[r]][lane])) + int64(acc[g+r>>1*8][t*2+r&1])
+func (w *warp) storeInt(s *mmaShape, d, c []int32, t *tile) {
+	for r := range 4 {
+		for lane := range 32 {
+			v := int64(int32(w.r32[c[r]][lane])) + int64(t.acc[lane/4+r>>1*8][lane%4*2+r&1])
 			if s.satfinite {
 				v = min(max(v, math.MinInt32), math.MaxInt32)
 			}
 			w.r32[d[r]][lane] = uint32(v)
-		}
-	}
-}
-
-// matrix loads or stores 8×8 matrices of 16 bits: lane 8i+j gives the address of
-// row j of matrix i, and lane 4j+t holds its elements 2t and 2t+1 (with .trans
-// rows and columns change places).
-func (w *warp) matrix(in *inst, m uint32) {
-	if m != ^uint32(0) {
-		w.fault(in, bits.TrailingZeros32(m), MmaPartial, "only lanes %#x run it, wanted all 32", m)
-		return
-	}
-	load := in.class == cLdmatrix
-	w.addresses(in, m)
-	n := int(in.n)
-	rows := uint32(uint64(1)<<(8*n) - 1)
-	ok := w.admitShared(in, rows, 16, !load)
-	if w.b.count {
-		w.countMatrix(in, n)
-	}
-	sh := w.b.sh.data
-	trans := in.flags&flagTrans != 0
-	for i, reg := range in.x.regs {
-		r := &w.r32[reg]
-		for lane := range 32 {
-			row, col := lane/4, lane%4*2
-			var v uint32
-			for h := range 2 {
-				j, e := row, col+h
-				if trans {
-					j, e = col+h, row
-				}
-				from := 8*i + j
-				if ok>>from&1 == 0 {
-					continue
-				}
-				at := int(w.b.access.addr[from]) - sharedBase + 2*e
-				if load {
-					v |= (uint32(sh[at]) | uint32(sh[at+1])<<8) << (16 * h)
-				} else {
-					x := r[lane] >> (16 * h)
-					sh[at], sh[at+1] = byte(x), byte(x>>8)
-				}
-			}
-			if load {
-				r[lane] = v
-			}
 		}
 	}
 }

@@ -35,7 +35,13 @@ func (o *order) init(n int) {
 
 // begin starts a block. The clock runs on, so that what the block before left
 // in the tables counts as past.
-func (o *order) begin() {
+func (o *order) begin(s *sharedMemory) {
+	if o.clock > 1<<30 {
+		o.clock = 0
+		clear(s.writer)
+		clear(s.reader)
+		clear(s.reader2)
+	}
 	o.base = o.clock
 	for i := range o.n {
 		o.synced[i] = o.base

@@ -24,7 +24,7 @@ type warp struct {
 
 	local     []byte // by lane
 	localInit []bool
-	async     [32]asyncLane
+	async     asyncQueue
 	blend32   [32]uint32
 	blend64   [32]uint64
 }
@@ -68,9 +68,7 @@ func (w *warp) begin() {
 	if w.b.checks {
 		clear(w.localInit)
 	}
-	for i := range w.async {
-		w.async[i].reset()
-	}
+	w.async.reset()
 	w.constants(w.b.fresh)
 	w.cc, w.force = 0, false
 	w.live = w.all
