@@ -71,6 +71,8 @@ var pulled = []pulledMetric{
 	{"vllm:num_preemptions_total", "Sequences preempted for lack of KV blocks.", servedLabelNames},
 	{"vllm:prompt_tokens_total", "Prompt tokens processed.", servedLabelNames},
 	{"vllm:generation_tokens_total", "Tokens generated.", servedLabelNames},
+	{"vllm:spec_decode_num_draft_tokens_total", "Tokens guessed ahead and computed.", servedLabelNames},
+	{"vllm:spec_decode_num_accepted_tokens_total", "Of the tokens guessed ahead, those that were right.", servedLabelNames},
 	{"vllm:iteration_tokens_total", "Tokens computed in a step.", servedLabelNames},
 	{"vllm:cache_config_info", "1, with how the cache is set up. num_gpu_blocks counts the blocks on whatever device there is.", servedAnd("block_size", "num_gpu_blocks", "cache_dtype", "enable_prefix_caching")},
 	{"hearth_model_ready", "1 if the model answers.", servedLabelNames},
@@ -181,6 +183,8 @@ func (p *puller) models(ctx context.Context, gauge, counter emit, ch chan<- prom
 		counter("vllm:num_preemptions_total", float64(s.Preemptions), l.values()...)
 		counter("vllm:prompt_tokens_total", float64(s.PromptTokens), l.values()...)
 		counter("vllm:generation_tokens_total", float64(s.OutputTokens), l.values()...)
+		counter("vllm:spec_decode_num_draft_tokens_total", float64(s.DraftTokens), l.values()...)
+		counter("vllm:spec_decode_num_accepted_tokens_total", float64(s.AcceptedTokens), l.values()...)
 		gauge("hearth_model_ready", truth(m.health.Ready), l.values()...)
 		gauge("hearth_kv_blocks", float64(s.BlocksUsed), l.values("used")...)
 		gauge("hearth_kv_blocks", float64(s.BlocksCached), l.values("cached")...)

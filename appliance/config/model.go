@@ -68,6 +68,13 @@ type Model struct {
 	Queue int `toml:"queue"`
 	// PrefixCache keeps computed prefixes for later requests. Default true.
 	PrefixCache bool `toml:"prefix_cache"`
+	// Speculation is how many tokens at most are guessed ahead of an answer that
+	// repeats what stood before (prompt lookup); answers stay the same, and come
+	// sooner where the guesses are right. Zero: none. At most 16. Default 0.
+	Speculation int `toml:"speculation"`
+	// SpeculationBatch is the most answers running at the same time for which
+	// tokens are guessed; zero: 4. Default 0.
+	SpeculationBatch int `toml:"speculation_batch"`
 	// InProcess runs the engine inside the server instead of a worker process
 	// of its own. Default false.
 	InProcess bool `toml:"in_process"`
@@ -121,6 +128,8 @@ func (m *Model) validate(f *Faults, key string) {
 	f.count(key+".max_sequences", m.MaxSequences, 0, 4096)
 	f.count(key+".step_tokens", m.StepTokens, 0, 1<<16)
 	f.count(key+".queue", m.Queue, 0, 1<<20)
+	f.count(key+".speculation", m.Speculation, 0, 16)
+	f.count(key+".speculation_batch", m.SpeculationBatch, 0, 4096)
 	if m.KVMemory != 0 && m.KVMemory < 1<<20 {
 		f.add(key+".kv_memory", "got %s, wanted at least 1MiB, or 0 to have it computed", m.KVMemory)
 	}
