@@ -29,7 +29,9 @@ type Options struct {
 	Dir    dataDir
 	Config string // file; empty: DIR/appliance.toml, written if absent
 	Listen string // replaces server.listen if set
-	Device string // "auto", "cpu" or "cuda": for models that name none
+	Device string // as config.CheckDevice takes it: for models that name none
+	// CUDAGraphs is "on" or "off" in place of cuda.graphs; empty: as configured.
+	CUDAGraphs string
 	// Watch is how often the file is looked at; 0: each second.
 	Watch time.Duration
 	// Open makes the backend of a model; nil: the local engine.
@@ -49,6 +51,7 @@ type Appliance struct {
 	store      *store.Store
 	artifacts  *artifact.Store
 	models     *models
+	gpus       gpus
 	jobs       *jobs
 	upstreams  *upstreams
 	policy     *policy.Policy

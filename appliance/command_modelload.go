@@ -11,6 +11,7 @@ import (
 	"hearth/appliance/progress"
 	"hearth/engine"
 	"hearth/engine/infer"
+	"hearth/engine/worker/host"
 )
 
 // jobRun finishes a command that has started a job: it follows it, or with
@@ -161,7 +162,7 @@ func (p *modelPlace) plan(ctx context.Context, q planQuery) (modelPlan, error) {
 		return modelPlan{}, infer.Errorf(infer.CodeNotFound, "there is no model %.200q: neither installed nor a file", q.Name)
 	}
 	o.apply(&spec)
-	m, err := engine.PlanMemory(newWorkerSpec(spec).options())
+	m, err := engine.PlanMemory(cpuSpec(newWorkerSpec(spec)).Options(host.Build()))
 	if err != nil {
 		return modelPlan{}, &infer.Error{Code: infer.CodeInvalid, Message: err.Error()}
 	}

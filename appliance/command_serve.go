@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"hearth/appliance/config"
 )
 
 func serveCommand() *command {
@@ -24,18 +26,22 @@ a second one ends at once.`,
 			var cf configFlags
 			cf.declare(fs)
 			listen := fs.String("listen", "", "`HOST:PORT`, in place of server.listen")
-			device := fs.String("device", "auto", "`DEVICE` of models that name none: auto, cpu or cuda")
+			device := fs.String("device", "auto", "`DEVICE` of models that name none: "+config.DeviceForms)
+			graphs := fs.String("cuda-graphs", "", "`on` or off, in place of cuda.graphs")
 			return func(ctx context.Context, env *Env, _ []string) error {
-				switch *device {
-				case "auto", "cpu", "cuda":
+				if !config.CheckDevice(*device) {
+					return usagef("serve: got --device %q, wanted %s", *device, config.DeviceForms)
+				}
+				switch *graphs {
+				case "", "on", "off":
 				default:
-					return usagef("serve: got --device %q, wanted auto, cpu or cuda", *device)
+					return usagef("serve: got --cuda-graphs %q, wanted on or off", *graphs)
 				}
 				dir, err := findDataDir(env, cf.data)
 				if err != nil {
 					return err
 				}
-				return serve(ctx, Options{Env: env, Dir: dir, Config: cf.file, Listen: *listen, Device: *device})
+				return serve(ctx, Options{Env: env, Dir: dir, Config: cf.file, Listen: *listen, Device: *device, CUDAGraphs: *graphs})
 			}
 		},
 	}

@@ -36,6 +36,7 @@ func (c *completer) note(flag, value string) {
 // choices are the values of flags and arguments that have a fixed set.
 var choices = map[string][]string{
 	"--device":          {"auto", "cpu", "cuda"},
+	"--cuda-graphs":     {"on", "off"},
 	"--activations":     {"q8", "f32"},
 	"--format":          {"jsonl", "csv"},
 	"--progress":        {"auto", "bar", "plain", "json", "none"},

@@ -14,6 +14,7 @@ import (
 	"hearth/engine"
 	"hearth/engine/artifact"
 	"hearth/engine/infer"
+	"hearth/engine/worker/host"
 	"hearth/store"
 	"hearth/web/admin"
 )
@@ -515,7 +516,7 @@ func planSpec(a *Appliance, s modelSpec, o override) (modelPlan, error) {
 	if err := a.unpack(&s); err != nil {
 		return modelPlan{}, err
 	}
-	p, err := engine.PlanMemory(newWorkerSpec(s).options())
+	p, err := engine.PlanMemory(cpuSpec(newWorkerSpec(s)).Options(host.Build()))
 	if err != nil {
 		return modelPlan{}, &infer.Error{Code: infer.CodeInvalid, Message: err.Error()}
 	}

@@ -152,7 +152,7 @@ func (d *doctor) sandbox(context.Context) {
 // them: this program loads no library of the driver's.
 func (d *doctor) graphics(context.Context) {
 	const name = "gpu"
-	cards := nvidiaCards("/sys/bus/pci/devices")
+	cards := nvidiaCards(pciDevices)
 	module := driverVersion(readText("/proc/driver/nvidia/version"))
 	nodes, _ := filepath.Glob("/dev/nvidia[0-9]*")
 	switch {
@@ -197,6 +197,8 @@ func readText(path string) string {
 	}
 	return string(b)
 }
+
+const pciDevices = "/sys/bus/pci/devices"
 
 // nvidiaCards counts display and 3D controllers of vendor 0x10de.
 func nvidiaCards(dir string) (n int) {

@@ -14,6 +14,7 @@ import (
 	"hearth/appliance/config"
 	"hearth/engine"
 	"hearth/engine/artifact"
+	"hearth/engine/worker/host"
 )
 
 // modelsFit compares what the models would take with what is free; beside a
@@ -36,7 +37,7 @@ func (d *doctor) modelsFit(ctx context.Context) {
 	}
 	var total, free int64 = 0, engine.AvailableMemory()
 	for _, s := range d.specs() {
-		p, err := engine.PlanMemory(newWorkerSpec(s).options())
+		p, err := engine.PlanMemory(cpuSpec(newWorkerSpec(s)).Options(host.Build()))
 		if err != nil {
 			d.fail(name, "mend model.path, or add the model again: `hearth model add`", "%s: %v", s.Name, err)
 			continue

@@ -83,6 +83,7 @@ type modelTable struct {
 	StepTokens   int    `json:"step_tokens"`
 	Queue        int    `json:"queue"`
 	PrefixCache  bool   `json:"prefix_cache"`
+	Speculation  int    `json:"speculation"`
 	InProcess    bool   `json:"in_process"`
 }
 
@@ -175,7 +176,7 @@ func (r *modelRow) artifact(m *artifact.Manifest) {
 func settingsOf(m config.Model) *modelTable {
 	return &modelTable{
 		Device: m.Device, Context: m.Context, KVMemory: int64(m.KVMemory), Threads: m.Threads, Activations: m.Activations,
-		MaxSequences: m.MaxSequences, StepTokens: m.StepTokens, Queue: m.Queue, PrefixCache: m.PrefixCache, InProcess: m.InProcess,
+		MaxSequences: m.MaxSequences, StepTokens: m.StepTokens, Queue: m.Queue, PrefixCache: m.PrefixCache, Speculation: m.Speculation, InProcess: m.InProcess,
 	}
 }
 

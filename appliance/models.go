@@ -20,6 +20,7 @@ import (
 type modelSpec struct {
 	config.Model
 	File    string // absolute path of what the engine opens
+	CUDA    config.CUDA
 	Digest  string // of the weights, if the library has it
 	Licence string
 	// Unloaded keeps the model known and not loaded, by an override.
@@ -275,6 +276,13 @@ func (lm *localModel) health(ctx context.Context) infer.Health {
 	if reason != "" {
 		h.Ready, h.Reason = false, reason
 	}
+	if h.Device != "" {
+		lm.mu.Lock()
+		if lm.info.Name != "" {
+			lm.info.Device = h.Device // it may have gone to another
+		}
+		lm.mu.Unlock()
+	}
 	return h
 }
 
@@ -355,7 +363,8 @@ func (m *models) states(ctx context.Context) []modelState {
 	var all []modelState
 	for _, name := range m.names() {
 		if lm := m.get(name); lm != nil {
-			all = append(all, modelState{lm.describe(), lm.health(ctx)})
+			h := lm.health(ctx) // notes what it runs on
+			all = append(all, modelState{lm.describe(), h})
 		}
 	}
 	return all

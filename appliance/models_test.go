@@ -17,6 +17,7 @@ import (
 	"hearth/engine"
 	"hearth/engine/infer"
 	"hearth/engine/weights/gguftest"
+	"hearth/engine/worker/host"
 	"hearth/kernels"
 	"hearth/store"
 	"hearth/web"
@@ -66,10 +67,10 @@ func newModelsBed(t *testing.T) *modelsBed {
 	a, err := Open(context.Background(), Options{
 		Env: &Env{Stdout: &bytes.Buffer{}, Stderr: log, Getenv: os.Getenv, Now: time.Now}, Dir: data, Config: conf, Listen: "127.0.0.1:0",
 		Open: func(ctx context.Context, s modelSpec) (infer.Backend, error) {
-			o := newWorkerSpec(s).options()
-			p := &loadProgress{}
-			o.Progress = p.set
-			reportOpening(ctx, func() infer.Health { return infer.Health{Progress: p.share()} })
+			o := cpuSpec(newWorkerSpec(s)).Options(host.Build())
+			p := &host.Progress{}
+			o.Progress = p.Set
+			reportOpening(ctx, func() infer.Health { return infer.Health{Progress: p.Share()} })
 			if b.hold != nil {
 				select {
 				case <-b.hold:

@@ -30,8 +30,15 @@ func (a *Appliance) specs(c *config.Config) []modelSpec {
 	}
 	var specs []modelSpec
 	pointed := map[string]bool{}
+	cuda := c.CUDA
+	if cuda.Library != "" {
+		cuda.Library = a.dir.resolve(cuda.Library)
+	}
+	if a.opt.CUDAGraphs != "" {
+		cuda.Graphs = a.opt.CUDAGraphs == "on"
+	}
 	for _, m := range c.Models {
-		s := modelSpec{Model: m}
+		s := modelSpec{Model: m, CUDA: cuda}
 		if m.Device == "" {
 			s.Device = a.opt.Device
 		}
@@ -44,13 +51,13 @@ func (a *Appliance) specs(c *config.Config) []modelSpec {
 		if !c.Library.Serve || pointed[man.Name] || taken {
 			continue
 		}
-		s := modelSpec{Model: config.NewModel(man.Name, man.Name)}
+		s := modelSpec{Model: config.NewModel(man.Name, man.Name), CUDA: cuda}
 		s.Device = a.opt.Device
 		a.locate(&s, installed)
 		specs = append(specs, s)
 	}
 	return a.models.overrides.on(specs, func(name string) (modelSpec, bool) {
-		s := modelSpec{Model: config.NewModel(name, name)}
+		s := modelSpec{Model: config.NewModel(name, name), CUDA: cuda}
 		s.Device = a.opt.Device
 		a.locate(&s, installed)
 		return s, slices.ContainsFunc(installed, func(m artifact.Manifest) bool { return m.Name == name })

@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+
+	"hearth/engine/worker/embedded"
+	"hearth/engine/worker/host"
 )
 
-// Version is the release; the build script sets it by -ldflags -X.
-var Version = "0.1.0-dev"
+// Version is the release.
+var Version = host.Version
 
 // buildInfo says what this binary is made of.
 type buildInfo struct {
@@ -19,10 +22,11 @@ type buildInfo struct {
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 	CGO      bool   `json:"cgo"` // a release is built without
+	GPU      bool   `json:"gpu"` // it carries a GPU worker
 }
 
 func readBuild() buildInfo {
-	b := buildInfo{Version: Version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	b := buildInfo{Version: Version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, GPU: gpuHere != nil || embedded.Worker() != ""}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return b
@@ -44,7 +48,7 @@ func readBuild() buildInfo {
 func (b buildInfo) labels() map[string]string {
 	return map[string]string{
 		"version": b.Version, "revision": b.Revision, "go": b.Go, "platform": b.Platform,
-		"modified": fmt.Sprint(b.Modified), "cgo": fmt.Sprint(b.CGO),
+		"modified": fmt.Sprint(b.Modified), "cgo": fmt.Sprint(b.CGO), "gpu": fmt.Sprint(b.GPU),
 	}
 }
 
@@ -74,7 +78,11 @@ func versionCommand() *command {
 				if *asJSON {
 					return printJSON(env.Stdout, b)
 				}
-				_, err := fmt.Fprintf(env.Stdout, "hearth %s (%s, %s)\n", b.Version, b.Platform, b.Go)
+				gpu := "without a GPU worker"
+				if b.GPU {
+					gpu = "with a GPU worker"
+				}
+				_, err := fmt.Fprintf(env.Stdout, "hearth %s (%s, %s, %s)\n", b.Version, b.Platform, b.Go, gpu)
 				return err
 			}
 		},

@@ -5,6 +5,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -64,6 +65,7 @@ type Options struct {
 	Now             func() time.Time
 	Random          func([]byte)  // fills with random bytes; nil: crypto/rand
 	OpenDevice      DeviceFactory // nil: the devices of this build
+	Hardware        string        // as the contract's terms name it; "": Device
 
 	// Progress, if not nil, is told how much of Open is done, 0 to 1.
 	Progress func(share float64)
@@ -310,7 +312,7 @@ func (e *Engine) terms() []infer.Term {
 		{Name: "prefill_chunk", Value: strconv.Itoa(e.opts.MaxChunk)},
 		{Name: "speculation", Value: strconv.Itoa(e.opts.Speculation)},
 		{Name: "prefix_cache", Value: strconv.FormatBool(!e.opts.NoPrefixCache)},
-		{Name: "device", Value: e.opts.Device},
+		{Name: "device", Value: cmp.Or(e.opts.Hardware, e.opts.Device)},
 		{Name: "platform", Value: runtime.GOOS + "/" + runtime.GOARCH},
 	}
 }

@@ -25,8 +25,11 @@ type SupervisorOptions struct {
 	// Fallback starts workers of another kind once FallbackAfter workers in a row
 	// were lost before they were ready; nil: there is no other kind.
 	Fallback      Launcher
-	FallbackAfter int          // 0: 1; while none has ever been ready it is 1
-	Log           *slog.Logger // nil drops
+	FallbackAfter int // 0: 1; while none has ever been ready it is 1
+	// Degraded is why workers of a lesser kind are started from the beginning; "":
+	// they are not.
+	Degraded string
+	Log      *slog.Logger // nil drops
 }
 
 // Pauses before a new worker: short after one that had been ready, so that an
@@ -80,7 +83,7 @@ func Supervise(l Launcher, o SupervisorOptions) *Supervisor {
 	}
 	s := &Supervisor{
 		launch: l, opts: o, log: o.Log, stop: make(chan struct{}), done: make(chan struct{}),
-		reason: "the worker is starting", changed: make(chan struct{}),
+		reason: "the worker is starting", changed: make(chan struct{}), fallen: o.Degraded,
 	}
 	go s.run()
 	return s

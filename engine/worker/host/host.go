@@ -12,6 +12,7 @@ import (
 	"math"
 	"os"
 	"os/signal"
+	"slices"
 	"sync/atomic"
 	"syscall"
 
@@ -34,6 +35,8 @@ type Spec struct {
 	MaxStepTokens int    `json:"max_step_tokens,omitempty"`
 	Queue         int    `json:"queue,omitempty"`
 	NoPrefixCache bool   `json:"no_prefix_cache,omitempty"`
+	Speculation   int    `json:"speculation,omitempty"`
+	SpeculateTo   int    `json:"speculation_batch,omitempty"`
 	Licence       string `json:"licence,omitempty"`
 	Digest        string `json:"digest,omitempty"`
 
@@ -46,7 +49,7 @@ func (s Spec) Options(build string) engine.Options {
 	return engine.Options{
 		Name: s.Name, Path: s.Path, Device: s.Device, Threads: s.Threads, Activations: s.Activations, Context: s.Context,
 		KVBytes: s.KVBytes, KVType: s.KVType, MaxSequences: s.MaxSequences, MaxStepTokens: s.MaxStepTokens,
-		QueueLimit: s.Queue, NoPrefixCache: s.NoPrefixCache, Licence: s.Licence, Digest: s.Digest, Build: build,
+		QueueLimit: s.Queue, NoPrefixCache: s.NoPrefixCache, Speculation: s.Speculation, SpeculationBatch: s.SpeculateTo, Licence: s.Licence, Digest: s.Digest, Build: build,
 	}
 }
 
@@ -70,11 +73,12 @@ type Kind struct {
 	Build string // of this program; the server wants its own
 	// Device opens devices; nil: those of package engine.
 	Device engine.DeviceFactory
-	// Sandbox says what the worker needs once its model is open, beside the
-	// model's files.
+	// Prepare comes before the model is looked at; nil: nothing is to be done.
+	Prepare func(*engine.Options) error
+	// Sandbox says what the worker needs once its model is open, beside the model's
+	// files. Needs, if not nil, tells then what else may be read, and driven.
 	Sandbox remote.SandboxOptions
-	// Confined is called when the sandbox stands; nil: there is nothing to do.
-	Confined func()
+	Needs   func() (read, devices []string)
 	// Devices tells of what the model runs on; nil: nothing is known.
 	Devices func() []infer.Device
 	// Explain puts an error of opening into words; nil: they are good enough.
@@ -121,25 +125,39 @@ func (p *Progress) Share() float64    { return math.Float64frombits(p.bits.Load(
 func (w *worker) open(ctx context.Context) (infer.Backend, error) {
 	o := w.spec.Options(w.kind.Build)
 	o.Progress, o.OpenDevice = w.progress.Set, w.kind.Device
-	e, err := engine.Open(ctx, o)
+	e, err := w.kind.engine(ctx, o)
 	if err != nil {
-		if w.kind.Explain != nil {
-			err = w.kind.Explain(err)
-		}
 		return nil, err
 	}
 	sandbox := w.kind.Sandbox
-	sandbox.Read = append(sandbox.Read[:len(sandbox.Read):len(sandbox.Read)], w.spec.Path)
+	sandbox.Read = append(slices.Clone(sandbox.Read), w.spec.Path)
+	if w.kind.Needs != nil {
+		read, devices := w.kind.Needs()
+		sandbox.Read, sandbox.Devices = append(sandbox.Read, read...), append(sandbox.Devices, devices...)
+	}
 	if w.note, err = remote.Sandbox(sandbox); err != nil {
 		return nil, errors.Join(err, e.Close())
-	}
-	if w.kind.Confined != nil {
-		w.kind.Confined()
 	}
 	if w.kind.Devices == nil {
 		return e, nil
 	}
 	return &telling{e, w.kind}, nil
+}
+
+// engine opens the model, with errors in words.
+func (k *Kind) engine(ctx context.Context, o engine.Options) (*engine.Engine, error) {
+	var err error
+	if k.Prepare != nil {
+		err = k.Prepare(&o)
+	}
+	var e *engine.Engine
+	if err == nil {
+		e, err = engine.Open(ctx, o)
+	}
+	if err != nil && k.Explain != nil {
+		err = k.Explain(err)
+	}
+	return e, err
 }
 
 // telling is a backend that also tells of the hardware.

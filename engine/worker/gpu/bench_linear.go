@@ -1,0 +1,163 @@
+package gpu
+
+import (
+	"fmt"
+
+	"hearth/engine/worker/report"
+	"hearth/kernels"
+	"hearth/kernels/cuda"
+	"hearth/kernels/cuda/driver"
+	"hearth/kernels/cuda/kernel"
+)
+
+// linearShapes are matrices of models with 8 and 0.1 thousand million weights;
+// linearRows are tokens of a step: one stream, many, a prompt.
+var (
+	linearTypes  = []kernels.DType{kernels.BF16, kernels.F16, kernels.Q8_0, kernels.Q4_0, kernels.Q4_K, kernels.Q6_K}
+	linearShapes = [][2]int{{4096, 4096}, {14336, 4096}, {1536, 576}}
+	linearRows   = []int{1, 8, 32, 256}
+)
+
+// launchesPerTiming are enough that the time of one launch, which begins while
+// the one before ends, is that of a step's.
+const launchesPerTiming = 8
+
+// bandwidth of the memory in bytes a second: what clock and width promise, or
+// what a copy reached if that is more.
+func bandwidth(b *report.Bench) float64 {
+	best := float64(b.Device.Bandwidth)
+	for _, c := range b.Copies {
+		if c.Way == "within the device" {
+			best = max(best, c.BytesPerSec)
+		}
+	}
+	return best
+}
+
+// tensorFlops is what a multiprocessor's tensor cores do in a clock with 16-bit
+// inputs and float32 sums (NVIDIA's architecture white papers: A100, GA102, AD102,
+// H100).
+func tensorFlops(compute int) float64 {
+	switch {
+	case compute == 80:
+		return 2048
+	case compute >= 90:
+		return 4096
+	}
+	return 512
+}
+
+// linears times matrices of each type, each against the time in which its
+// weights can be read and its products made.
+func (t *timer) linears(dev *driver.Device, bandwidth float64) ([]report.Timing, error) {
+	images, err := cuda.Images(dev.Compute)
+	if err != nil {
+		return nil, err
+	}
+	for name, ptx := range images {
+		if err := t.gpu.Load(name, ptx); err != nil {
+			return nil, err
+		}
+	}
+	peak := float64(dev.SMs) * float64(dev.ClockKHz) * 1000 * tensorFlops(dev.Compute)
+	var out []report.Timing
+	for _, typ := range linearTypes {
+		for _, shape := range linearShapes {
+			if shape[1]%typ.BlockValues() != 0 {
+				continue
+			}
+			list, err := t.linear(typ, shape[0], shape[1])
+			if err != nil {
+				return nil, fmt.Errorf("linear %s %d×%d: %w", typ, shape[0], shape[1], err)
+			}
+			for i := range list {
+				r := &list[i]
+				if bandwidth > 0 && peak > 0 {
+					r.Floor = max(float64(r.Bytes)/bandwidth, float64(r.Flops)/peak)
+				}
+				if r.Seconds > 0 {
+					r.Share = r.Floor / r.Seconds
+				}
+			}
+			out = append(out, list...)
+		}
+	}
+	return out, nil
+}
+
+// linear times one matrix with each number of rows. Its weights are whatever:
+// the time does not depend on them.
+func (t *timer) linear(typ kernels.DType, n, k int) (out []report.Timing, err error) {
+	w, err := kernel.NewWeight([]*kernels.Tensor{{Name: "w", Type: typ, Rows: n, Cols: k}}, false, false)
+	if err != nil {
+		return nil, err
+	}
+	most := linearRows[len(linearRows)-1]
+	var held []kernel.Addr
+	defer func() {
+		for _, a := range held {
+			if ferr := t.gpu.Free(a); err == nil {
+				err = ferr
+			}
+		}
+	}()
+	alloc := func(bytes int64, fill byte) kernel.Addr {
+		if err != nil {
+			return 0
+		}
+		var a kernel.Addr
+		if a, err = t.gpu.Alloc(max(bytes, 256)); err == nil {
+			held = append(held, a)
+			err = t.gpu.Fill(a, fill, max(bytes, 256))
+		}
+		return a
+	}
+	const small = 0x2c // a small number in every format
+	w.Addr = alloc(w.Bytes, small)
+	x, y := alloc(4*int64(most)*int64(k), small), alloc(4*int64(most)*int64(n), 0)
+	call := kernel.LinearCall{
+		X: kernel.Mat{Addr: x, Stride: k}, Y: kernel.Mat{Addr: y, Stride: n},
+		Scratch: alloc(kernel.ScratchBytes(w, most), 0), Counters: alloc(kernel.CounterBytes, 0),
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, rows := range linearRows {
+		call.Rows = rows
+		list, err := kernel.Linear(t.gpu.Target(), w, call)
+		if err != nil {
+			return nil, err
+		}
+		s, err := t.launches(list)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, report.Timing{
+			Kernel: "linear " + typ.String(), Shape: fmt.Sprintf("%d×%d×%d", rows, n, k), Seconds: s,
+			Bytes: w.Bytes + 4*int64(rows)*int64(n+k), Flops: 2 * int64(rows) * int64(n) * int64(k),
+		})
+	}
+	return out, nil
+}
+
+// launches times a list as it runs in a graph.
+func (t *timer) launches(list []kernel.Launch) (seconds float64, err error) {
+	var many []kernel.Launch
+	for range launchesPerTiming {
+		many = append(many, list...)
+	}
+	work, err := t.gpu.Prepare(many)
+	if err != nil {
+		return 0, err
+	}
+	defer func() {
+		if rerr := work.Release(); err == nil {
+			err = rerr
+		}
+	}()
+	if err := work.Capture(); err != nil {
+		return 0, err
+	}
+	s, err := t.median(9, work.Run)
+	return s / launchesPerTiming, err
+}
