@@ -84,8 +84,8 @@ func (d *Device) lists() [][]node {
 	return all
 }
 
-// wantedBytes bounds the logits that are in device memory at once.
-const wantedBytes = 256 << 20
+// wantedBytes bounds the logits that are in device memory at once. Tests lower it.
+var wantedBytes = 256 << 20
 
 // size decides how many rows the registers have.
 func (d *Device) size() {
