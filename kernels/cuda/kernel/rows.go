@@ -59,17 +59,6 @@ func RMSNorm(_ Target, x, dst Mat, w Addr, n, width, group int, eps float32) ([]
 		x.Addr, int32(x.Stride), dst.Addr, int32(dst.Stride), w, int32(width/group), int32(group), eps), nil
 }
 
-// NormAdd gives the launch of dst += x / sqrt(mean(x²)+eps) · w, over whole rows.
-func NormAdd(t Target, x, dst Mat, w Addr, rows, width int, eps float32) ([]Launch, error) {
-	return nil, fmt.Errorf("cannot norm: no kernel yet")
-}
-
-// Rope gives the launch that rotates each of heads of headDim values of x in
-// place, where AppendKV does not do it.
-func Rope(t Target, x Mat, p Plan, r Rotation, rows, heads, headDim int) ([]Launch, error) {
-	return nil, fmt.Errorf("cannot rotate: no kernel yet")
-}
-
 // Elementwise gives the launch of OpAdd, OpScale, OpSiluMul, OpGeluMul or
 // OpSoftCap over (n, width); a, b and factor as the op uses them.
 func Elementwise(_ Target, op kernels.OpKind, dst, a, b Mat, n, width int, factor float32) ([]Launch, error) {
