@@ -30,11 +30,12 @@ type modelRow struct {
 	Name       string  `json:"name"`
 	State      string  `json:"state"`
 	Reason     string  `json:"reason,omitempty"`
-	Progress   float64 `json:"progress"`   // of loading, 0 to 1
-	Installed  bool    `json:"installed"`  // in the library of the data directory
-	Configured bool    `json:"configured"` // a [[model]] table names it
-	Served     bool    `json:"served"`     // callers may ask for it
-	Origin     string  `json:"origin"`     // "embedded", "library" or "file"
+	Degraded   string  `json:"degraded,omitempty"` // why it runs on less than it was meant to
+	Progress   float64 `json:"progress"`           // of loading, 0 to 1
+	Installed  bool    `json:"installed"`          // in the library of the data directory
+	Configured bool    `json:"configured"`         // a [[model]] table names it
+	Served     bool    `json:"served"`             // callers may ask for it
+	Origin     string  `json:"origin"`             // "embedded", "library" or "file"
 	Path       string  `json:"path,omitempty"`
 
 	Format        string `json:"format,omitempty"`
@@ -193,7 +194,7 @@ func (r *modelRow) serving(ctx context.Context, m *models, lm *localModel) {
 	lm.mu.Lock()
 	failed, answered, took, at, backend := lm.failed, !lm.loaded.IsZero(), lm.took, lm.loaded, lm.backend
 	lm.mu.Unlock()
-	r.Reason, r.Progress = h.Reason, h.Progress
+	r.Reason, r.Degraded, r.Progress = h.Reason, h.Degraded, h.Progress
 	switch {
 	case lm.spec.Unloaded:
 		r.State = modelUnloaded
