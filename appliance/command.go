@@ -52,13 +52,16 @@ needs no network.`,
 			"hearth ledger list                see what was asked and what it cost",
 			"hearth doctor                     look for trouble, with a remedy for each finding",
 		},
-		sub: []*command{
+		sub: append([]*command{
 			serveCommand(), modelCommand(), keyCommand(), identityCommand(), accountCommand(), certCommand(), ledgerCommand(), configCommand(), logCommand(), contentCommand(), observeCommand(),
-			jobCommand(), benchCommand(), selftestCommand(), conformCommand(), backupCommand(), restoreCommand(), diagnosticsCommand(), qualifyCommand(), statusCommand(), doctorCommand(), versionCommand(), workerCommand(),
+			jobCommand(), benchCommand(), selftestCommand(), conformCommand(), deviceCommand(), backupCommand(), restoreCommand(), diagnosticsCommand(), qualifyCommand(), statusCommand(), doctorCommand(), versionCommand(), workerCommand(),
 			completionCommand(), completeCommand(),
-		},
+		}, linkedCommands...),
 	}
 }
+
+// linkedCommands are those that a build tag adds.
+var linkedCommands []*command
 
 // dispatch walks down the tree of commands and runs the leaf.
 func (c *command) dispatch(ctx context.Context, env *Env, path string, args []string) error {

@@ -69,7 +69,8 @@ type modelView struct {
 	Name          string  `json:"name"`
 	Device        string  `json:"device"`
 	Ready         bool    `json:"ready"`
-	Reason        string  `json:"reason,omitempty"` // why not; says how loading goes on
+	Reason        string  `json:"reason,omitempty"`   // why not; says how loading goes on
+	Degraded      string  `json:"degraded,omitempty"` // why it runs on less than it was meant to
 	Quantization  string  `json:"quantization,omitempty"`
 	Context       int     `json:"context"`
 	FileBytes     int64   `json:"file_bytes"`
@@ -220,13 +221,17 @@ func (a *Appliance) overview(ctx context.Context, tenant string) (overview, erro
 	o.HeldNano, o.OpenHolds, o.LedgerPosition = st.HeldNano, st.OpenHolds, st.Seq
 	o.ConfigGeneration, o.ConfigRevision = a.generation.Load(), a.configRevision()
 	for _, d := range a.devicesOf(states) {
-		v := deviceView{ID: d.ID, Kind: d.Kind, Name: d.Name, UUID: d.UUID, Driver: d.Driver, Readings: map[string]float64{}, Throttle: d.Throttle}
-		for _, r := range d.Readings {
-			v.Readings[r.Name] = r.Value
-		}
-		o.Devices = append(o.Devices, v)
+		o.Devices = append(o.Devices, viewOf(&d))
 	}
 	return o, nil
+}
+
+func viewOf(d *infer.Device) deviceView {
+	v := deviceView{ID: d.ID, Kind: d.Kind, Name: d.Name, UUID: d.UUID, Driver: d.Driver, Readings: map[string]float64{}, Throttle: d.Throttle}
+	for _, r := range d.Readings {
+		v.Readings[r.Name] = r.Value
+	}
+	return v
 }
 
 func (a *Appliance) modelViews(o *overview, states []modelState) {
@@ -234,7 +239,7 @@ func (a *Appliance) modelViews(o *overview, states []modelState) {
 	for i := range states {
 		m, s := &states[i].info, &states[i].health.Stats
 		v := modelView{
-			Name: m.Name, Device: m.Device, Ready: states[i].health.Ready, Reason: states[i].health.Reason,
+			Name: m.Name, Device: m.Device, Ready: states[i].health.Ready, Reason: states[i].health.Reason, Degraded: states[i].health.Degraded,
 			Quantization: m.Quantization, Context: m.ContextLength, FileBytes: m.FileBytes, WeightBytes: s.WeightBytes, KVBytes: s.KVBytes,
 			KVTokens: s.BlocksUsed * s.BlockTokens, KVTokensMost: s.BlocksTotal * s.BlockTokens,
 			Running: s.Running, Waiting: s.Waiting, Steps: s.Steps, Preemptions: s.Preemptions, Restarts: s.WorkerRestarts,
@@ -326,6 +331,8 @@ func (a *Appliance) parts(states []modelState) []partState {
 		if h := &states[i].health; !h.Ready {
 			models = partState{"models", false, states[i].info.Name + ": " + h.Reason}
 			break
+		} else if h.Degraded != "" {
+			models.State = "all answer; " + degradedText(&states[i])
 		}
 	}
 	upstreams := partState{"upstreams", true, "none is out"}

@@ -149,8 +149,9 @@ func (d *doctor) sandbox(context.Context) {
 }
 
 // graphics looks for NVIDIA devices and their driver, by what the kernel shows of
-// them: this program loads no library of the driver's.
-func (d *doctor) graphics(context.Context) {
+// them and by what the GPU worker says: this program loads no library of the
+// driver's.
+func (d *doctor) graphics(ctx context.Context) {
 	const name = "gpu"
 	cards := nvidiaCards(pciDevices)
 	module := driverVersion(readText("/proc/driver/nvidia/version"))
@@ -177,6 +178,7 @@ func (d *doctor) graphics(context.Context) {
 		usable++
 	}
 	d.ok(name, "driver %s, %d device files, %d of them usable", module, len(nodes), usable)
+	d.gpuWorker(ctx)
 	for _, lib := range []string{"libcuda.so.1", "libnvidia-ml.so.1"} {
 		version, found := libraryVersion(lib)
 		switch {
@@ -188,6 +190,29 @@ func (d *doctor) graphics(context.Context) {
 			d.ok("gpu libraries", "%s %s", lib, version)
 		}
 	}
+}
+
+// gpuWorker has the GPU worker look, which sees what models will.
+func (d *doctor) gpuWorker(ctx context.Context) {
+	const name = "gpu worker"
+	library := ""
+	if d.conf != nil && d.conf.CUDA.Library != "" {
+		library = d.dir.resolve(d.conf.CUDA.Library)
+	}
+	l := listGPUs(ctx, d.dir, library)
+	if l.Fault != nil {
+		d.warn(name, l.Fault.Fix, "%s", l.Fault.Error())
+		return
+	}
+	usable := 0
+	for i := range l.Devices {
+		if f := l.Devices[i].Fault; f != nil {
+			d.warn(l.Devices[i].ID, f.Fix, "%s", f.Error())
+			continue
+		}
+		usable++
+	}
+	d.ok(name, "%d of %d GPUs can be used, CUDA up to %s", usable, len(l.Devices), l.CUDA)
 }
 
 func readText(path string) string {

@@ -21,6 +21,7 @@ func operations() []anyOperation {
 		opUploadBegin, opUploadChunk, opUploadFinish, opUploadList, opUploadDrop,
 		opJobList, opJobShow, opJobCancel,
 		opDoctor,
+		opDeviceList, opDeviceDoctor, opDeviceBench,
 		opLogState, opLogLevel, opLogTail,
 		opSeries, opOverview, opObserveFile, opObserveFiles,
 		opContentList, opContentShow, opContentPurge,

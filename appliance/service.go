@@ -225,6 +225,18 @@ func (a *Appliance) targetFor(g *web.Grant, model string) (*target, error) {
 	return nil, first
 }
 
+// Notes are what an operator should know of an appliance that is ready.
+func (a *Appliance) Notes() (notes []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	for _, s := range a.models.states(ctx) {
+		if s.health.Degraded != "" {
+			notes = append(notes, degradedText(&s))
+		}
+	}
+	return notes
+}
+
 // Ready says whether new work is admitted: every model has answered and answers
 // still, the ledger writes, and the server is not ending.
 func (a *Appliance) Ready() (bool, string) {

@@ -11,6 +11,7 @@ import (
 
 	"hearth/appliance/config"
 	"hearth/engine/infer"
+	"hearth/engine/worker/report"
 	"hearth/policy"
 )
 
@@ -76,6 +77,7 @@ var pulled = []pulledMetric{
 	{"vllm:iteration_tokens_total", "Tokens computed in a step.", servedLabelNames},
 	{"vllm:cache_config_info", "1, with how the cache is set up. num_gpu_blocks counts the blocks on whatever device there is.", servedAnd("block_size", "num_gpu_blocks", "cache_dtype", "enable_prefix_caching")},
 	{"hearth_model_ready", "1 if the model answers.", servedLabelNames},
+	{"hearth_model_degraded", "1, with the reason why a model runs on less than it was meant to, such as no_driver.", append(slices.Clone(servedLabelNames), "reason")},
 	{"hearth_kv_blocks", "KV blocks by state: used, cached, free.", servedAnd("state")},
 	{"hearth_engine_steps_total", "Completed steps: the progress of the engine.", servedLabelNames},
 	{"hearth_engine_memory_bytes", "Memory of the engine by use: weights, kv.", servedAnd("use")},
@@ -186,6 +188,9 @@ func (p *puller) models(ctx context.Context, gauge, counter emit, ch chan<- prom
 		counter("vllm:spec_decode_num_draft_tokens_total", float64(s.DraftTokens), l.values()...)
 		counter("vllm:spec_decode_num_accepted_tokens_total", float64(s.AcceptedTokens), l.values()...)
 		gauge("hearth_model_ready", truth(m.health.Ready), l.values()...)
+		if why := m.health.Degraded; why != "" {
+			gauge("hearth_model_degraded", 1, l.values(string(report.CodeOf(why)))...)
+		}
 		gauge("hearth_kv_blocks", float64(s.BlocksUsed), l.values("used")...)
 		gauge("hearth_kv_blocks", float64(s.BlocksCached), l.values("cached")...)
 		gauge("hearth_kv_blocks", float64(max(0, s.BlocksTotal-s.BlocksUsed-s.BlocksCached)), l.values("free")...)

@@ -184,7 +184,13 @@ func (x *exchange) readyz() {
 		x.text(http.StatusServiceUnavailable, "not ready: "+why+"\n")
 		return
 	}
-	x.text(http.StatusOK, "ready\n")
+	text := "ready\n"
+	if s, ok := x.s.opt.Service.(interface{ Notes() []string }); ok {
+		for _, note := range s.Notes() {
+			text += "note: " + note + "\n"
+		}
+	}
+	x.text(http.StatusOK, text)
 }
 
 // health is readyz without words, as load generators and probes expect it.
