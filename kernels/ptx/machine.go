@@ -316,3 +316,9 @@ func (l *Loaded) Global(name string) (addr uint64, size int, ok bool) {
 
 // Module is what was loaded.
 func (l *Loaded) Module() *Module { return l.m }
+
+// Contains tells whether n bytes at an address lie in one allocation or variable.
+func (m *Machine) Contains(addr uint64, n int) bool {
+	_, err := m.span(addr, n, "find")
+	return err == nil
+}

@@ -328,6 +328,9 @@ func (p *parser) instruction(f *function, sc *scope) (err error) {
 		}
 		return nil
 	}
+	if base, _, _ := strings.Cut(s.op, "."); decoders[base] == nil {
+		return &Error{s.line, s.op + ": this instruction is not supported"}
+	}
 	for !p.is(";") {
 		o, err := p.operand(sc, 0)
 		if err != nil {
