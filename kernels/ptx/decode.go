@@ -89,7 +89,7 @@ func (d *decoder) fail(format string, args ...any) error {
 
 // kernel decodes an entry.
 func (d *decoder) kernel(f *function) error {
-	d.s = &stmt{line: f.line, op: f.name}
+	d.s = &stmt{line: f.line, src: -1, op: f.name}
 	d.p.maxThreads = f.maxThreads
 	if f.maxThreads == 0 {
 		d.p.maxThreads = 1024
@@ -113,6 +113,7 @@ func (d *decoder) kernel(f *function) error {
 	if err := d.function(fr); err != nil {
 		return err
 	}
+	d.s = &stmt{line: d.s.line, src: -1, op: "exit"} // whoever runs off the end
 	d.emit(cExit)
 	d.finish()
 	d.layoutShared()

@@ -73,7 +73,8 @@ func (d *decoder) fast() {
 	}
 }
 
-// slowOnly makes every instruction run lane by lane; tests compare both.
+// slowOnly makes instructions decode to lanes only, and mma sum without AVX;
+// tests compare both.
 var slowOnly bool
 
 // floatMods takes the modifiers of floating-point arithmetic.

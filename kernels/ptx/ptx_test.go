@@ -15,7 +15,7 @@ func source(body string) string {
 {
 	.reg .pred %p<8>;
 	.reg .b16 %h<8>;
-	.reg .b32 %r<16>;
+	.reg .b32 %r<32>;
 	.reg .f32 %f<8>;
 	.reg .b64 %rd<8>;
 	ld.param.u64 %rd1, [x];
