@@ -65,8 +65,8 @@ func (e *emitter) node(n *node) error {
 	o := &n.op
 	switch n.kind {
 	case nodeEmbed:
-		w := &d.p.Tensors[o.W]
-		return e.add(lib.embed(t, d.store.tables[o.W].addr, w.Type, w.Rows, w.Cols, e.plan, e.mat(o.Dst), e.rows, o.Factor))
+		w, table := &d.p.Tensors[o.W], d.store.tables[o.W]
+		return e.add(lib.embed(t, table.addr, table.typ, w.Rows, w.Cols, e.plan, e.mat(o.Dst), e.rows, o.Factor))
 	case nodeNorm:
 		return e.add(lib.norm(t, e.mat(o.A), e.mat(o.Dst), d.store.norm(o.W), e.rows, d.p.Regs[o.Dst], o.Group, o.Eps))
 	case nodeNormAdd:

@@ -20,7 +20,7 @@ type store struct {
 	fast bool
 
 	linears  map[string]*kernel.Weight
-	tables   map[kernels.TensorID]*constant
+	tables   map[kernels.TensorID]*table
 	vectors  map[string]*constant // norm weights and joined biases
 	rotation []*rotation
 	uploads  []upload // in the order of the program
@@ -29,6 +29,12 @@ type store struct {
 
 // constant is something at an address.
 type constant struct{ addr kernel.Addr }
+
+// table is a matrix of embeddings.
+type table struct {
+	constant
+	typ kernels.DType
+}
 
 // rotation is the table of angles of one kernels.Rope.
 type rotation struct {
@@ -47,7 +53,7 @@ type upload struct {
 }
 
 func newStore(p *kernels.Program, lib *library, fast bool) *store {
-	return &store{p: p, lib: lib, fast: fast, linears: map[string]*kernel.Weight{}, tables: map[kernels.TensorID]*constant{}, vectors: map[string]*constant{}}
+	return &store{p: p, lib: lib, fast: fast, linears: map[string]*kernel.Weight{}, tables: map[kernels.TensorID]*table{}, vectors: map[string]*constant{}}
 }
 
 func (s *store) add(u upload) {
@@ -138,16 +144,31 @@ func (s *store) linear(l *linearNode) error {
 	return nil
 }
 
-func (s *store) table(id kernels.TensorID) *constant {
-	if c := s.tables[id]; c != nil {
-		return c
+// table is a matrix of embeddings as the file has it, or as float32 where no kernel
+// reads rows of its type.
+func (s *store) table(id kernels.TensorID) *table {
+	if t := s.tables[id]; t != nil {
+		return t
 	}
-	c := &constant{}
-	s.tables[id] = c
-	t := &s.p.Tensors[id]
-	s.add(upload{name: t.Name, bytes: int64(len(t.Data)), unit: 1, addr: &c.addr, tensors: []kernels.TensorID{id},
-		pack: func(dst []byte, from int64) { copy(dst, t.Data[from:]) }})
-	return c
+	w := &s.p.Tensors[id]
+	t := &table{typ: w.Type}
+	s.tables[id] = t
+	u := upload{name: w.Name, bytes: int64(len(w.Data)), unit: 1, addr: &t.addr, tensors: []kernels.TensorID{id},
+		pack: func(dst []byte, from int64) { copy(dst, w.Data[from:]) }}
+	if w.Type > kernels.IQ4_NL {
+		t.typ = kernels.F32
+		row := int64(w.Type.RowBytes(w.Cols))
+		u.bytes, u.unit = 4*int64(w.Rows)*int64(w.Cols), 4*int64(w.Cols)
+		u.pack = func(dst []byte, from int64) {
+			for r := from / u.unit; len(dst) > 0; r, dst = r+1, dst[u.unit:] {
+				if err := kernels.Dequantize(floats(dst)[:w.Cols], w.Type, w.Data[r*row:(r+1)*row]); err != nil {
+					panic(fmt.Sprintf("BUG: a row of a validated tensor: %v", err))
+				}
+			}
+		}
+	}
+	s.add(u)
+	return t
 }
 
 // vector is a list of row vectors, one after the other, as float32. An absent
