@@ -41,7 +41,7 @@ struct Linear {
 	int tiles;   // of 16 outputs; where gated, gate and up alternate
 	int blocks;  // of W::K
 	int seg;     // blocks of a segment
-	int group;   // of packed weights: runs of 32 of K that share a scale
+	int group;   // of packed weights: 2^group runs of 32 of K share a scale
 	int groups;  // of a row
 	const unsigned short* zeros;
 	float eps;
@@ -230,8 +230,13 @@ struct Dense {
 
 	uint4 v[2]; // what a lane loads of a block
 
-	__device__ __forceinline__ void load(const Linear& c, int tile, int b, int lane) {
-		const uint4* p = c.w + ((size_t)tile * c.blocks + b) * kVectors + lane;
+	// Place is where a lane finds a tile.
+	struct Place {
+		const uint4* w;
+		__device__ __forceinline__ Place(const Linear& c, int tile, int lane) : w(c.w + (size_t)tile * c.blocks * kVectors + lane) {}
+	};
+	__device__ __forceinline__ void load(const Place& at, int b) {
+		const uint4* p = at.w + (size_t)b * kVectors;
 		v[0] = __ldg(p);
 		v[1] = __ldg(p + 32);
 	}
@@ -243,30 +248,38 @@ struct Dense {
 	__device__ __forceinline__ uint4 fragment(int s) const { return v[s]; }
 	// For packed weights: load_scale fetches a block's scales, fold multiplies the sums of a group, which ends with the p-th 32
 	// values of the block, by theirs.
-	__device__ __forceinline__ void load_scale(const Linear&, int, int, int) {}
+	__device__ __forceinline__ void load_scale(const Linear&, const Place&, int) {}
 	__device__ __forceinline__ void fold(int, const float (&)[4], float (&)[4]) const {}
 };
 
 // ends tells whether a group or a segment ends with run q of 32 values of K; `to` is where the segment ends.
 template <class W>
 __device__ __forceinline__ bool ends(const Linear& c, int q, int to) {
-	return W::kGrouped && ((q + 1) % c.group == 0 || q + 1 == to);
+	return W::kGrouped && (((q + 1) & ((1u << c.group) - 1)) == 0 || q + 1 == to);
 }
 
 // direct multiplies up to 8 rows by NT tiles a block, which has 32 threads for each segment, and 256 or 512.
+//
+// A warp brings x into operand form in batches of 8 pairs of a row and a block of K, one for each quad of lanes: of one row 8 blocks at
+// a time, of two 4 and so on. They pass through shared memory, where each lane finds what its column needs.
 template <class W, int NT>
 __device__ __forceinline__ void direct(const Linear& c) {
 	typedef typename W::T T;
-	__shared__ float part[16 * NT * kPartTile];
+	constexpr int S = W::K / 16, P = S / 2;
+	union Space {
+		uint4 x[16][2 * P][32];  // of each warp, [run of 32 of K][hi, lo][pair][lane of the quad]
+		float part[16 * NT * kPartTile];
+	};
+	__shared__ Space space;
 	__shared__ float red[16], unscale[8];
 	__shared__ RowForm forms[8];
-	constexpr int S = W::K / 16;
 	int lane = threadIdx.x % 32, warp = threadIdx.x / 32, t = lane % 4, r = lane / 4;
 	int tile0 = blockIdx.x * NT, from = warp * c.seg, to = min(from + c.seg, c.blocks);
+	auto place = [&](int i) { return typename W::Place(c, tile0 + i, lane); };
 	W w[NT], ahead[NT] = {};
 #pragma unroll
 	for (int i = 0; i < NT; i++) {
-		if (from < to && tile0 + i < c.tiles) ahead[i].load(c, tile0 + i, from, lane), ahead[i].load_scale(c, tile0 + i, from, lane);
+		if (from < to && tile0 + i < c.tiles) ahead[i].load(place(i), from), ahead[i].load_scale(c, place(i), from);
 	}
 	if (c.norm || T::kScaled) { // each group of 256 threads takes a row at a time
 		int groups = blockDim.x / 256, g = threadIdx.x / 256;
@@ -277,48 +290,70 @@ __device__ __forceinline__ void direct(const Linear& c) {
 		}
 		__syncthreads();
 	}
-	bool live = r < c.rows, normed = c.norm != nullptr, exact = !(c.flags & kFast);
+	int shift = c.rows > 4 ? 3 : c.rows > 2 ? 2 : c.rows - 1, batch = 8 >> shift; // blocks of a batch
+	int mine = r & ((1 << shift) - 1), block = r >> shift;                        // the lane's row and block in a batch
+	bool live = mine < c.rows, normed = c.norm != nullptr, exact = !(c.flags & kFast);
 	RowForm f = {1.0f, 1.0f};
-	if (live && (normed || T::kScaled)) f = forms[r];
-	const float* row = c.x + (size_t)r * c.ldx;
+	if (live && (normed || T::kScaled)) f = forms[mine];
+	const float* row = c.x + (size_t)mine * c.ldx;
 	float4 zero = make_float4(0.0f, 0.0f, 0.0f, 0.0f), x[S], n[S];
 	auto fetch = [&](int b) {
 #pragma unroll
 		for (int s = 0; s < S; s++) {
-			int k = b * W::K + s * 16 + t * 4;
-			x[s] = live && k < c.k ? row4(row, k, c.k) : zero;
-			n[s] = normed ? load4(c.norm, k, c.k, true) : zero;
+			int k = (b + block) * W::K + s * 16 + t * 4;
+			bool there = live && b + block < to && k < c.k;
+			x[s] = there ? row4(row, k, c.k) : zero;
+			n[s] = there && normed ? load4(c.norm, k, c.k, true) : zero;
 		}
 	};
+	uint4(&own)[2 * P][32] = space.x[warp];
 	float sum[NT][4] = {}, scaled[NT][4] = {};
 	if (from < to) fetch(from);
+#pragma unroll 2
 	for (int b = from; b < to; b++) {
-		u32 hi[S][2], lo[S][2];
+		int j = (b - from) & (batch - 1);
+		if (j == 0) {
+			__syncwarp(); // the batch before has been read
 #pragma unroll
-		for (int s = 0; s < S; s++) to_operand<T>(x[s], n[s], f, normed, hi[s], lo[s]);
+			for (int p = 0; p < P; p++) {
+				u32 h0[2], h1[2], l0[2], l1[2];
+				to_operand<T>(x[2 * p], n[2 * p], f, normed, h0, l0);
+				to_operand<T>(x[2 * p + 1], n[2 * p + 1], f, normed, h1, l1);
+				own[2 * p][lane] = make_uint4(h0[0], h0[1], h1[0], h1[1]);
+				if (exact) own[2 * p + 1][lane] = make_uint4(l0[0], l0[1], l1[0], l1[1]);
+			}
+			__syncwarp();
+			if (b + batch < to) fetch(b + batch);
+		}
 #pragma unroll
 		for (int i = 0; i < NT; i++) {
 			w[i] = ahead[i];
-			if (b + 1 < to && tile0 + i < c.tiles) ahead[i].load(c, tile0 + i, b + 1, lane), ahead[i].load_scale(c, tile0 + i, b + 1, lane);
+			if (b + 1 < to && tile0 + i < c.tiles) ahead[i].load(place(i), b + 1), ahead[i].load_scale(c, place(i), b + 1);
 		}
-		if (b + 1 < to) fetch(b + 1);
+		int at = ((j << shift) + mine) * 4 + t; // columns past the rows repeat them; nothing reads their sums
 #pragma unroll
-		for (int i = 0; i < NT; i++) {
+		for (int p = 0; p < P; p++) {
+			uint4 hi = own[2 * p][at], lo;
+			if (exact) lo = own[2 * p + 1][at];
 #pragma unroll
-			for (int s = 0; s < S; s++) {
-				uint4 a = w[i].fragment(s);
-				T::mma(sum[i], a, hi[s][0], hi[s][1]);
-				if (exact) T::mma(sum[i], a, lo[s][0], lo[s][1]);
-				if (s % 2 == 1 && ends<W>(c, b * (S / 2) + s / 2, to * (S / 2))) w[i].fold(s / 2, sum[i], scaled[i]), clear(sum[i]);
+			for (int i = 0; i < NT; i++) {
+				uint4 a = w[i].fragment(2 * p);
+				T::mma(sum[i], a, hi.x, hi.y);
+				if (exact) T::mma(sum[i], a, lo.x, lo.y);
+				a = w[i].fragment(2 * p + 1);
+				T::mma(sum[i], a, hi.z, hi.w);
+				if (exact) T::mma(sum[i], a, lo.z, lo.w);
+				if (ends<W>(c, b * P + p, to * P)) w[i].fold(p, sum[i], scaled[i]), clear(sum[i]);
 			}
 		}
 	}
+	__syncthreads(); // x gives way to the sums
 	if (from < to) {
 #pragma unroll
-		for (int i = 0; i < NT; i++) store_part(part + (warp * NT + i) * kPartTile, W::kGrouped ? scaled[i] : sum[i], lane);
+		for (int i = 0; i < NT; i++) store_part(space.part + (warp * NT + i) * kPartTile, W::kGrouped ? scaled[i] : sum[i], lane);
 	}
 	__syncthreads();
-	reduce<T>(c, part, (c.blocks + c.seg - 1) / c.seg, NT, tile0, 0, unscale);
+	reduce<T>(c, space.part, (c.blocks + c.seg - 1) / c.seg, NT, tile0, 0, unscale);
 }
 
 // skinny multiplies up to 8·NB rows; warps of a block are [segment][across]: `across` warps that share x have NT tiles each.
@@ -334,18 +369,17 @@ __device__ __forceinline__ void skinny(const Linear& c, int across) {
 	int planes = exact ? 2 : 1, columns = (c.rows + 7) / 8;
 	size_t column = (size_t)c.blocks * P * planes * 32; // uint4 of a tile of x
 	float sum[NB][NT][4] = {}, scaled[NB][NT][4] = {};
+	auto place = [&](int i) { return typename W::Place(c, tile0 + own + i, lane); };
 	W w[NT], ahead[NT] = {};
 #pragma unroll
 	for (int i = 0; i < NT; i++) {
-		int tile = tile0 + own + i;
-		if (from < to && tile < c.tiles) ahead[i].load(c, tile, from, lane), ahead[i].load_scale(c, tile, from, lane);
+		if (from < to && tile0 + own + i < c.tiles) ahead[i].load(place(i), from), ahead[i].load_scale(c, place(i), from);
 	}
 	for (int b = from; b < to; b++) {
 #pragma unroll
 		for (int i = 0; i < NT; i++) {
-			int tile = tile0 + own + i;
 			w[i] = ahead[i];
-			if (b + 1 < to && tile < c.tiles) ahead[i].load(c, tile, b + 1, lane), ahead[i].load_scale(c, tile, b + 1, lane);
+			if (b + 1 < to && tile0 + own + i < c.tiles) ahead[i].load(place(i), b + 1), ahead[i].load_scale(c, place(i), b + 1);
 		}
 #pragma unroll
 		for (int p = 0; p < P; p++) {
@@ -426,7 +460,7 @@ __device__ __forceinline__ void gemm(const Linear& c) {
 		W w[2] = {};
 #pragma unroll
 		for (int i = 0; i < 2; i++) {
-			if (tile0 + wn * 2 + i < c.tiles) w[i].load_scale(c, tile0 + wn * 2 + i, b, lane);
+			if (tile0 + wn * 2 + i < c.tiles) w[i].load_scale(c, typename W::Place(c, tile0 + wn * 2 + i, lane), b);
 		}
 		asm volatile("cp.async.wait_group %0;" :: "n"(W::kStages - 2) : "memory");
 		__syncthreads();

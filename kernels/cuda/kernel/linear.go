@@ -26,6 +26,8 @@ type Weight struct {
 	Bytes int64 // in device memory
 	Addr  Addr
 
+	packed packing // of U4, U8 and F8
+
 	// Pack writes the device form of bytes [from, from+len(dst)) into dst; from
 	// and len(dst) are multiples of Unit. It reads the tensors' Data.
 	Pack func(dst []byte, from int64)

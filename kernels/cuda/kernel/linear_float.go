@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"encoding/binary"
 	"fmt"
 
 	"hearth/kernels"
@@ -12,6 +13,7 @@ const (
 	flagResidual
 	flagSilu
 	flagGelu
+	flagTileScale
 )
 
 // floatForm is how a type's linears are cut: what the kernels of linear_float.cuh,
@@ -33,13 +35,19 @@ const (
 	skinnyRows    = 64 // eight
 	gemmTiles     = 8  // tiles of a block of the gemm
 	gemmRows      = 64
-	skinnyTiles   = 2 // of a warp
+	skinnyTiles   = 2 // of a warp; 1 of packed weights for 4 or 8 tiles of x
 	convertRound  = 8 // rows of a tile of x
 	operandValues = 32
 )
 
 func formOf(t kernels.DType) floatForm {
 	switch t {
+	case kernels.U4:
+		return floatForm{module: "linear_packed", entry: "linear_u4", height: 16, block: 64, blockBytes: 512}
+	case kernels.U8:
+		return floatForm{module: "linear_packed", entry: "linear_u8", height: 16, block: 32, blockBytes: 512}
+	case kernels.F8:
+		return floatForm{module: "linear_packed", entry: "linear_f8", height: 16, block: 32, blockBytes: 512}
 	case kernels.F32:
 		return floatForm{module: "linear_f32", entry: "linear_f32", height: 32, block: 4, blockBytes: 512}
 	case kernels.F16:
@@ -95,6 +103,9 @@ func layoutFloat(w *Weight, ts []*kernels.Tensor) error {
 	f := formOf(w.Type)
 	c := f.cut(w)
 	rows := tileRows{ts: ts, gated: w.Gated, height: f.height}
+	if f.packed() {
+		return layoutPacked(w, &f, &c, &rows)
+	}
 	w.Unit = int64(f.blockBytes)
 	w.Bytes = int64(c.tiles) * int64(c.blocks) * w.Unit
 	pack := packHalf
@@ -138,21 +149,23 @@ func (r *tileRows) row(tile, i int) []byte {
 // mma.m16n8k16 (PTX ISA, section of its fragments): outputs g, g+8, g, g+8 for
 // g = lane/4, with k = 4·(lane%4) + {0,1}, {0,1}, {2,3}, {2,3}.
 func packHalf(dst []byte, rows *tileRows, tile, k0, k int) {
+	var tail [64]byte
 	for i := range 16 {
-		row := rows.row(tile, i)
+		row := tail[:]
+		if r := rows.row(tile, i); r != nil && k0+32 <= k {
+			row = r[2*k0 : 2*k0+64]
+		} else {
+			clear(tail[:])
+			if r != nil {
+				copy(tail[:], r[2*k0:2*k])
+			}
+		}
+		at := i%8*64 + i/8*4
 		for s := range 2 {
 			for t := range 4 {
-				at := s*512 + (i%8*4+t)*16 + i/8*4
-				put := func(at, k0 int) {
-					for j := range 2 {
-						dst[at+2*j], dst[at+2*j+1] = 0, 0
-						if row != nil && k0+j < k {
-							dst[at+2*j], dst[at+2*j+1] = row[2*(k0+j)], row[2*(k0+j)+1]
-						}
-					}
-				}
-				put(at, k0+16*s+4*t)
-				put(at+8, k0+16*s+4*t+2)
+				to, from := dst[at+512*s+16*t:], row[32*s+8*t:]
+				binary.LittleEndian.PutUint32(to, binary.LittleEndian.Uint32(from))
+				binary.LittleEndian.PutUint32(to[8:], binary.LittleEndian.Uint32(from[4:]))
 			}
 		}
 	}
@@ -193,6 +206,14 @@ func linearFloat(t Target, w *Weight, c LinearCall) ([]Launch, error) {
 	f := formOf(w.Type)
 	u := f.cut(w)
 	flags := c.flags(w)
+	weight := []any{w.Addr}
+	if f.packed() {
+		p := &w.packed
+		weight = append(weight, w.Addr+Addr(p.scalesAt), w.Addr+Addr(p.zerosAt), int32(p.group), int32(p.groups))
+		if p.tileScale {
+			flags |= flagTileScale
+		}
+	}
 	out, tiles, blocks, seg := int32(u.out), int32(u.tiles), int32(u.blocks), int32(u.seg)
 	if c.Rows <= directRows {
 		n := 1
@@ -202,17 +223,21 @@ func linearFloat(t Target, w *Weight, c LinearCall) ([]Launch, error) {
 		return []Launch{{
 			Module: f.module, Name: fmt.Sprintf("%s_direct_%d", f.entry, n),
 			Grid: Dim{uint32(ceil(u.tiles, n)), 1, 1}, Block: Dim{u.threads(), 1, 1},
-			Params: Pack(w.Addr, c.X.Addr, int32(c.X.Stride), c.Norm, c.Eps, c.Y.Addr, int32(c.Y.Stride), c.Bias,
-				int32(c.Rows), int32(w.K), out, tiles, blocks, seg, flags),
+			Params: Pack(append(weight, c.X.Addr, int32(c.X.Stride), c.Norm, c.Eps, c.Y.Addr, int32(c.Y.Stride), c.Bias,
+				int32(c.Rows), int32(w.K), out, tiles, blocks, seg, flags)...),
 		}}, nil
 	}
 	columns := ceil(c.Rows, convertRound)
 	unscale := c.Scratch
 	operand := c.Scratch + Addr(unscaleBytes(c.Rows))
+	to := f
+	if f.packed() {
+		to = formOf(kernels.F16)
+	}
 	convert := Launch{
-		Module: f.module, Name: f.entry + "_convert",
+		Module: to.module, Name: to.entry + "_convert",
 		Grid: Dim{uint32(columns * convertRound), 1, 1}, Block: Dim{256, 1, 1},
-		Params: Pack(c.X.Addr, int32(c.X.Stride), c.Norm, c.Eps, int32(c.Rows), int32(w.K), blocks, flags, operand, unscale),
+		Params: Pack(c.X.Addr, int32(c.X.Stride), c.Norm, c.Eps, int32(c.Rows), int32(w.K), blocks*int32(f.block/operandValues), flags, operand, unscale),
 	}
 	if c.Rows <= skinnyRows {
 		n, across := 2, 1
@@ -222,17 +247,21 @@ func linearFloat(t Target, w *Weight, c LinearCall) ([]Launch, error) {
 		if u.segments <= fewSegments {
 			across = 2
 		}
+		of := skinnyTiles
+		if f.packed() && n >= 4 {
+			of = 1
+		}
 		return []Launch{convert, {
 			Module: f.module, Name: fmt.Sprintf("%s_skinny_%d", f.entry, n),
-			Grid: Dim{uint32(ceil(u.tiles, skinnyTiles*across)), 1, 1}, Block: Dim{uint32(32 * u.segments * across), 1, 1},
-			Params: Pack(w.Addr, operand, unscale, c.Y.Addr, int32(c.Y.Stride), c.Bias,
-				int32(c.Rows), out, tiles, blocks, seg, flags, int32(across)),
+			Grid: Dim{uint32(ceil(u.tiles, of*across)), 1, 1}, Block: Dim{uint32(32 * u.segments * across), 1, 1},
+			Params: Pack(append(weight, operand, unscale, c.Y.Addr, int32(c.Y.Stride), c.Bias,
+				int32(c.Rows), out, tiles, blocks, seg, flags, int32(across))...),
 		}}, nil
 	}
 	return []Launch{convert, {
 		Module: f.module, Name: f.entry + "_gemm",
 		Grid: Dim{uint32(ceil(c.Rows, gemmRows)), uint32(ceil(u.tiles, gemmTiles)), 1}, Block: Dim{256, 1, 1},
-		Params: Pack(w.Addr, operand, unscale, c.Y.Addr, int32(c.Y.Stride), c.Bias, int32(c.Rows), out, tiles, blocks, seg, flags),
+		Params: Pack(append(weight, operand, unscale, c.Y.Addr, int32(c.Y.Stride), c.Bias, int32(c.Rows), out, tiles, blocks, seg, flags)...),
 	}}, nil
 }
 
