@@ -27,12 +27,6 @@ func openEmulated(t testing.TB, o Options, e *emulator) *Device {
 	return d
 }
 
-// What is compiled, planned and gathered computes the program.
-func TestEmulatedCases(t *testing.T) {
-	kerneltest.Against(t, kerneltest.Candidate{Name: "graphs", Open: emulated(Options{}, true)},
-		kerneltest.Candidate{Name: "launches", Open: emulated(Options{NoGraphs: true}, false)})
-}
-
 func TestEmulatedInvariance(t *testing.T) {
 	kerneltest.BatchInvariance(t, 7, emulated(Options{}, true), emulated(Options{NoGraphs: true}, false),
 		emulated(Options{Rows: 208, Sequences: 4}, true))
@@ -246,6 +240,37 @@ func TestGraphs(t *testing.T) {
 			if e.graphs != want || (len(e.runs) == 0) != (want == 1) {
 				t.Errorf("graphs off %v, step %d: %d graphs and %d launches, wanted %d graphs", off, i, e.graphs, len(e.runs), want)
 			}
+		}
+		d.Close()
+	}
+}
+
+// A cache as large as Room says can be loaded, also where no context is set and
+// tables grow with it.
+func TestRoom(t *testing.T) {
+	p := kerneltest.Model(smallShape, 1)
+	for _, context := range []int{0, 512} {
+		e := newEmulator(false)
+		e.total = spare + 64<<20
+		d := openEmulated(t, Options{Rows: 64, Sequences: 8, Context: context}, e)
+		room, err := d.Room(p, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		block := d.BlockBytes(p, 16)
+		blocks := int(room / block)
+		if blocks < 1000 {
+			t.Fatalf("context %d: there is room for %d blocks of %d bytes", context, blocks, block)
+		}
+		if err := d.Load(p, kernels.KVConfig{Blocks: blocks, BlockSize: 16, Type: kernels.F32}); err != nil {
+			t.Fatal(err)
+		}
+		held := int64(0)
+		for _, b := range e.blocks {
+			held += int64(len(b.data))
+		}
+		if held > e.total-spare || held < (e.total-spare)/2 {
+			t.Errorf("context %d: the device holds %d of %d bytes", context, held, e.total-spare)
 		}
 		d.Close()
 	}

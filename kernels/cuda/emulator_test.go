@@ -18,6 +18,7 @@ import (
 type emulator struct {
 	target kernel.Target
 	lazy   bool
+	total  int64 // bytes of memory
 	blocks []memoryBlock
 	next   kernel.Addr
 	hosts  int
@@ -35,14 +36,18 @@ type memoryBlock struct {
 }
 
 func newEmulator(lazy bool) *emulator {
-	return &emulator{target: kernel.Target{Compute: 80, SMs: 8, Shared: 100 << 10}, lazy: lazy, next: 1 << 20}
+	return &emulator{target: kernel.Target{Compute: 80, SMs: 8, Shared: 100 << 10}, lazy: lazy, total: 1 << 30, next: 1 << 20}
 }
 
 func (e *emulator) Name() string            { return "cuda:9" }
 func (e *emulator) Target() kernel.Target   { return e.target }
 func (e *emulator) Do(f func() error) error { return f() }
 func (e *emulator) Memory() (int64, int64, error) {
-	return 1 << 30, 1 << 30, nil
+	free := e.total
+	for _, b := range e.blocks {
+		free -= int64(len(b.data))
+	}
+	return free, e.total, nil
 }
 
 func (e *emulator) injected(what string) error {

@@ -60,25 +60,35 @@ const spare = 256 << 20
 // Room is how many bytes are left for the cache of p, once its weights and the
 // intermediate results of steps of rows tokens are there too.
 func (d *Device) Room(p *kernels.Program, rows int) (int64, error) {
-	o := d.o
-	o.Rows = rows
-	o.Sequences = min(o.Sequences, rows)
-	// Tables of angles and of blocks grow with the context; the cache does not.
-	kv := kernels.KVConfig{Blocks: max(1, ceil(o.Context, 16)), BlockSize: 16, Type: kernels.F16}
-	n, err := Need(p, kv, o)
-	if err != nil {
-		return 0, err
-	}
 	var free int64
-	err = d.g.Do(func() (err error) {
+	err := d.g.Do(func() (err error) {
 		free, _, err = d.g.Memory()
 		return err
 	})
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", d.Name(), err)
 	}
-	return max(0, free-n.WeightBytes-n.ScratchBytes-n.BlockBytes-spare), nil
+	o := d.o
+	o.Rows, o.Sequences = rows, min(o.Sequences, rows)
+	// Tables of angles and of blocks grow with the context, which is that of the
+	// cache where no other is said: what the largest needs is taken off.
+	room, blocks := int64(0), ceil(o.Context, 16)
+	for range 2 {
+		n, err := Need(p, kernels.KVConfig{Blocks: max(1, blocks), BlockSize: 16, Type: kernels.F16}, o)
+		if err != nil {
+			return 0, err
+		}
+		room = max(0, free-n.WeightBytes-n.ScratchBytes-n.BlockBytes-spare)
+		if o.Context > 0 || n.BlockBytes == 0 {
+			break
+		}
+		blocks = int(min(room/n.BlockBytes, maxBlocks))
+	}
+	return room, nil
 }
+
+// maxBlocks bounds the blocks of a cache, so that tokens can be counted in 32 bits.
+const maxBlocks = 1 << 26
 
 // BlockBytes is the size of one block of the cache of p, all layers.
 func (d *Device) BlockBytes(p *kernels.Program, blockSize int) int64 {

@@ -32,20 +32,25 @@ func interpreted(o Options, g cudatest.Options) kerneltest.Open {
 // allCases asks for the case table on both targets; otherwise they take turns.
 const allCases = "HEARTH_GPU_CASES"
 
+// The case table, on the kernels that ship, and on formulas in their place: the
+// second tells what is compiled and planned wrongly from what is computed wrongly.
 func TestCases(t *testing.T) {
 	old := interpreted(Options{}, cudatest.Options{Compute: 80, Lazy: true})
 	new := interpreted(Options{NoGraphs: true}, cudatest.Options{Compute: 90})
+	all := []kerneltest.Candidate{{Name: "formulas", Open: emulated(Options{}, true)}}
 	if os.Getenv(allCases) == "all" {
-		kerneltest.Against(t, kerneltest.Candidate{Name: "sm_80", Quantized: true, Open: old}, kerneltest.Candidate{Name: "sm_90", Quantized: true, Open: new})
-		return
+		all = append(all, kerneltest.Candidate{Name: "sm_80", Quantized: true, Open: old}, kerneltest.Candidate{Name: "sm_90", Quantized: true, Open: new},
+			kerneltest.Candidate{Name: "formulas at once", Open: emulated(Options{NoGraphs: true}, false)})
+	} else {
+		turn := 0
+		all = append(all, kerneltest.Candidate{Name: "turns", Quantized: true, Open: func(t testing.TB) kernels.Device {
+			if turn++; turn%2 == 0 {
+				return old(t)
+			}
+			return new(t)
+		}})
 	}
-	turn := 0
-	kerneltest.Against(t, kerneltest.Candidate{Name: "turns", Quantized: true, Open: func(t testing.TB) kernels.Device {
-		if turn++; turn%2 == 0 {
-			return old(t)
-		}
-		return new(t)
-	}})
+	kerneltest.Against(t, all...)
 }
 
 // The same bits alone and in random batches, with graphs and without, at once and

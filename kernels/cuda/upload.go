@@ -71,7 +71,7 @@ func (d *Device) upload(s *store) error {
 // fill packs a piece on all cores.
 func fill(dst []byte, u *upload, from int64) {
 	units := int64(len(dst)) / u.unit
-	parts := min(int64(runtime.GOMAXPROCS(0)), max(1, int64(len(dst))>>16), units)
+	parts := max(1, min(int64(runtime.GOMAXPROCS(0)), int64(len(dst))>>16, units))
 	var all sync.WaitGroup
 	for i := range parts {
 		a, b := units*i/parts*u.unit, units*(i+1)/parts*u.unit
