@@ -34,14 +34,23 @@ func (w *warp) countGlobal(in *inst, m uint32, size int, write bool) {
 	var sectors [32]uint64
 	var bytes [32]uint32
 	n := 0
+	var low, high uint64 // of the sectors so far: one beyond them is new
 lanes:
 	for mm := m; mm != 0; mm &= mm - 1 {
 		off := a.addr[bits.TrailingZeros32(mm)&31] - globalBase
 		s, use := off>>5, uint32(uint64(1)<<size-1)<<(off&31)
-		for k := n - 1; k >= 0; k-- {
-			if sectors[k] == s {
-				bytes[k] |= use
-				continue lanes
+		if n == 0 {
+			low, high = s, s
+		} else if s > high {
+			high = s
+		} else if s < low {
+			low = s
+		} else {
+			for k := n - 1; k >= 0; k-- {
+				if sectors[k] == s {
+					bytes[k] |= use
+					continue lanes
+				}
 			}
 		}
 		sectors[n], bytes[n] = s, use

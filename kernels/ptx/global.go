@@ -23,6 +23,12 @@ func (w *warp) admitGlobal(in *inst, m uint32, size int, write bool) (ok uint32)
 			return m
 		}
 	}
+	watch := readWatch{page: -1}
+	words := b.checks && !write && size >= 4 && in.flags&flagStrong == 0 && b.linear < maxRaceBlock
+	if words {
+		watch.key = uint32(b.m.race.launch)<<25 | uint32(b.linear)<<5 | 15
+	}
+	need := uint32(1)<<size - 1
 	for mm := m; mm != 0; mm &= mm - 1 {
 		i := bits.TrailingZeros32(mm) & 31
 		off := a.addr[i] - globalBase
@@ -40,7 +46,6 @@ func (w *warp) admitGlobal(in *inst, m uint32, size int, write bool) (ok uint32)
 			continue
 		}
 		o := int(off)
-		need := uint32(1)<<size - 1
 		if write {
 			if word := &b.m.init[o>>5]; *word>>(o&31)&need != need {
 				atomic.OrUint32(word, need<<(o&31))
@@ -48,9 +53,38 @@ func (w *warp) admitGlobal(in *inst, m uint32, size int, write bool) (ok uint32)
 		} else if b.m.init[o>>5]>>(o&31)&need != need {
 			w.unwritten(in, i, o, size)
 		}
-		w.raceGlobal(in, i, o, size, write)
+		if !words || !watch.read(b.m.race, o, size) {
+			w.raceGlobal(in, i, o, size, write)
+		}
 	}
 	return ok
+}
+
+// readWatch notes the reads of one instruction in the race table, with the page
+// that it used last.
+type readWatch struct {
+	key     uint32
+	page    int
+	readers *[pageWords]uint32
+	quiet   bool // nobody has written to the page
+}
+
+// read notes a read of whole words; false where the word's writer must be looked at.
+//
+//go:norace
+func (r *readWatch) read(t *raceTable, off, size int) bool {
+	if p := off >> pageShift; p != r.page {
+		r.page, r.readers, r.quiet = p, page(t, t.readers, p), t.writers[p].Load() == nil
+	}
+	if !r.quiet {
+		return false
+	}
+	for k := off >> 2 & (pageWords - 1); size > 0; k, size = k+1, size-4 {
+		if c := &r.readers[k&(pageWords-1)]; *c != r.key {
+			*c = joinReader(*c, r.key&^15, 15)
+		}
+	}
+	return true
 }
 
 // admitDense judges 32 neighbouring accesses as one range.

@@ -12,7 +12,21 @@ type order struct {
 	fenced  [][]uint32 // fenced[i][j]: what of warp j a fence has made visible to other blocks, as far as warp i knows; 0 is nothing
 	synced  []uint32   // clock of the last warp barrier: lanes of one warp
 	arrival [16]arrivals
-	acq     []*acquisition
+	// What the block has learnt from strong reads, and how far each address had
+	// been read by a warp; known holds answers of after.
+	acq    []*acquisition
+	learnt map[acqKey]int
+	known  map[knownKey]uint32
+}
+
+type acqKey struct {
+	addr uint64
+	warp int
+}
+
+type knownKey struct {
+	me, warp int
+	block    uint64
 }
 
 // arrivals joins the clocks of those who have come to a barrier.
@@ -53,6 +67,9 @@ func (o *order) begin(s *sharedMemory) {
 		o.arrival[i].warps, o.arrival[i].came = 0, 0
 	}
 	o.acq = nil
+	if o.learnt == nil || len(o.learnt)+len(o.known) > 0 {
+		o.learnt, o.known = map[acqKey]int{}, map[knownKey]uint32{}
+	}
 	o.clock++
 }
 

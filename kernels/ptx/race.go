@@ -1,7 +1,6 @@
 package ptx
 
 import (
-	"fmt"
 	"math/bits"
 	"slices"
 	"sync"
@@ -240,7 +239,6 @@ type acquisition struct {
 	from  []release
 	warp  int
 	clock uint32
-	index map[uint64][]*release
 }
 
 // acquire notes that the lanes' addresses have been read strongly.
@@ -260,16 +258,11 @@ func (w *warp) acquire(m uint32) {
 
 func (w *warp) learn(addr uint64, from []release) {
 	o := &w.b.order
-	if len(from) == 0 {
+	k := acqKey{addr, w.id}
+	if len(from) == 0 || o.learnt[k] == len(from) {
 		return
 	}
-	for _, a := range o.acq {
-		if a.addr == addr && a.warp == w.id && len(a.from) == len(from) {
-			return
-		}
-	}
-	// an earlier look at the same address by the same warp tells less
-	o.acq = slices.DeleteFunc(slices.Clone(o.acq), func(a *acquisition) bool { return a.addr == addr && a.warp == w.id && a.clock == o.clock })
+	o.learnt[k] = len(from)
 	o.acq = append(o.acq, &acquisition{addr: addr, from: from, warp: w.id, clock: o.clock})
 	o.clock++
 }
@@ -295,8 +288,11 @@ func (w *warp) release(m uint32) {
 		if s.vars == nil {
 			s.vars = map[uint64][]release{}
 		}
-		s.vars[addr] = append(s.vars[addr], release{w.b.linear, fenced, o.acq})
-		s.n.Add(1)
+		list := s.vars[addr]
+		if n := len(list); n == 0 || list[n-1].block != w.b.linear || !slices.Equal(list[n-1].fenced, fenced) {
+			s.vars[addr] = append(list, release{w.b.linear, fenced, o.acq})
+			s.n.Add(1)
+		}
 		s.mu.Unlock()
 	}
 }
@@ -305,6 +301,10 @@ func (w *warp) release(m uint32) {
 // what warp me of this block does now. warp -1 asks for anything of the block.
 func (b *worker) after(me int, block uint64, warp int, clock uint32, at int) bool {
 	o := &b.order
+	k := knownKey{me, warp, block}
+	if known, ok := o.known[k]; ok && clock <= known {
+		return true
+	}
 	seen := map[*acquisition]bool{}
 	var search func(list []*acquisition, mine bool) bool
 	search = func(list []*acquisition, mine bool) bool {
@@ -317,7 +317,14 @@ func (b *worker) after(me int, block uint64, warp int, clock uint32, at int) boo
 				return true // too long a chain to follow: say nothing
 			}
 			for _, r := range a.from {
-				if r.block == block && (warp < 0 || r.fenced[warp] >= clock || a.addr-globalBase == uint64(at)) {
+				if r.block != block {
+					continue
+				}
+				if warp < 0 || r.fenced[warp] >= clock {
+					o.known[k] = clock
+					return true
+				}
+				if a.addr-globalBase == uint64(at) { // the strong write itself
 					return true
 				}
 			}
@@ -330,8 +337,4 @@ func (b *worker) after(me int, block uint64, warp int, clock uint32, at int) boo
 		return false
 	}
 	return search(o.acq, true)
-}
-
-func (a *acquisition) String() string {
-	return fmt.Sprintf("%#x from %d releases by warp %d", a.addr, len(a.from), a.warp)
 }
