@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 
+	"hearth/appliance/config"
 	"hearth/engine/infer"
 	"hearth/engine/worker/report"
 )
@@ -19,10 +20,26 @@ func deviceCommand() *command {
 	}
 }
 
+// connectDevices finds a running server; without one this process looks, which
+// needs no store.
+func connectDevices(ctx context.Context, env *Env, dir dataDir, file string, named bool) (*connection, error) {
+	if c, err := dialAdmin(ctx, dir); err == nil {
+		c.Close()
+		return connect(env, dir, nil)
+	}
+	read := func() (*config.Config, error) {
+		if named {
+			return config.Load(file)
+		}
+		return loadOrDefault(file)
+	}
+	return &connection{local: &control{dir: dir, file: file, config: read}, close: func() error { return nil }}, nil
+}
+
 func deviceListCommand() *command {
 	return &command{
 		name: "list", short: "list processors and GPUs, and what runs on them",
-		setup: adminCommand(func(_ *flag.FlagSet, af *adminFlags) func(context.Context, *Env, *connection, []string) error {
+		setup: over(connectDevices, func(_ *flag.FlagSet, af *adminFlags) func(context.Context, *Env, *connection, []string) error {
 			return func(ctx context.Context, env *Env, c *connection, _ []string) error {
 				ctx, stop := interruptible(ctx)
 				defer stop()
@@ -122,7 +139,7 @@ func deviceDoctorCommand() *command {
 	return &command{
 		name: "doctor", args: "[DEVICE]", short: "take each GPU into use as a model would and name one fix for each finding",
 		long: "Loads the driver, compiles every kernel, and moves some memory. Exits 1 if something fails.",
-		setup: adminCommand(func(fs *flag.FlagSet, af *adminFlags) func(context.Context, *Env, *connection, []string) error {
+		setup: over(connectDevices, func(fs *flag.FlagSet, af *adminFlags) func(context.Context, *Env, *connection, []string) error {
 			return func(ctx context.Context, env *Env, c *connection, args []string) error {
 				ctx, stop := interruptible(ctx)
 				defer stop()
@@ -178,7 +195,7 @@ func deviceBenchCommand() *command {
 		name: "bench", args: "[DEVICE]", short: "measure a GPU: copies, and kernels against their floor",
 		long: `The floor of a kernel is the least time in which its bytes can be read and its
 products made, by the clocks of the GPU; the share is how near to it a launch comes.`,
-		setup: adminCommand(func(fs *flag.FlagSet, af *adminFlags) func(context.Context, *Env, *connection, []string) error {
+		setup: over(connectDevices, func(fs *flag.FlagSet, af *adminFlags) func(context.Context, *Env, *connection, []string) error {
 			seconds := fs.Int("seconds", 0, "measure for about `N` seconds; 0: 10")
 			return func(ctx context.Context, env *Env, c *connection, args []string) error {
 				ctx, stop := interruptible(ctx)
