@@ -89,9 +89,10 @@ func checkOne(got *measured, b *budget, p pair) (faults []string) {
 // they cost no block.
 const headroom = 4
 
-// update makes budgets of what was measured. What cannot be measured stays:
+// update makes budgets of what was measured, and of what launches ask for:
 // dynamic shared memory, and the threads of a block where the PTX has no bound.
-func update(all result, old map[key]*budget) map[key]*budget {
+// Where no launch is known both stay as they were.
+func update(all result, old map[key]*budget, asked uses) map[key]*budget {
 	budgets := map[key]*budget{}
 	for k, on := range all {
 		b := &budget{Module: k.module, Kernel: k.kernel, On: map[string]limit{}, Has: []string{}}
@@ -110,6 +111,12 @@ func update(all result, old map[key]*budget) map[key]*budget {
 				has[h]++
 			}
 			l := limit{Registers: got.registers, Dynamic: was.On[p.String()].Dynamic}
+			if u, ok := asked.of(k, p); ok {
+				l.Dynamic = u.Dynamic
+				if got.entry.threads == 0 {
+					b.Threads = u.Threads
+				}
+			}
 			u := usage{threads: b.Threads, registers: l.Registers, static: got.static, dynamic: l.Dynamic}
 			l.Blocks, _ = blocksPerSM(p.cc, u) // unknown threads: check says it
 			for range headroom {

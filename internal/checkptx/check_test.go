@@ -76,7 +76,7 @@ func TestGates(t *testing.T) {
 // no block; what cannot be measured is kept.
 func TestUpdate(t *testing.T) {
 	all, budgets := good()
-	budgets = update(all, budgets)
+	budgets = update(all, budgets, nil)
 	if faults := check(all, budgets); len(faults) != 0 {
 		t.Fatal(faults)
 	}
@@ -106,6 +106,18 @@ func TestUpdate(t *testing.T) {
 	all[someKey][pair{90, 90}].registers += headroom + 1
 	if faults := check(all, again); len(faults) == 0 {
 		t.Error("five registers more passed")
+	}
+}
+
+// What launches ask for is taken over; blocks follow it.
+func TestUpdateFromLaunches(t *testing.T) {
+	all, budgets := good()
+	got := update(all, budgets, uses{"m k": {"86": {Threads: 128, Dynamic: 40000}}})[someKey]
+	if l := got.On["86"]; l.Dynamic != 40000 || l.Blocks != 2 {
+		t.Errorf("8.6: got %+v", l)
+	}
+	if l := got.On["80"]; l.Dynamic != 16384 {
+		t.Errorf("8.0, of which no launch is known: got %+v", l)
 	}
 }
 

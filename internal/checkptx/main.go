@@ -23,6 +23,7 @@ func main() {
 	t := tools{ptxas: map[string]string{}}
 	dir := flag.String("dir", "kernels/cuda/ptx", "the `folder` of PTX files")
 	file := flag.String("budgets", "kernels/cuda/budgets.json", "the budgets")
+	asked := flag.String("launches", "kernels/cuda/launches.json", "what launches ask for, as internal/perfsheet writes it")
 	write := flag.Bool("update", false, "make the budgets of what is measured")
 	quiet := flag.Bool("quiet", false, "no table of what is measured")
 	flag.BoolVar(&t.every, "every", false, "ask every version for every device")
@@ -38,13 +39,13 @@ func main() {
 	})
 	flag.Parse()
 	t.answers = cache(*answers)
-	if err := run(t, *dir, *file, *write, *quiet); err != nil {
+	if err := run(t, *dir, *file, *asked, *write, *quiet); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func run(t tools, dir, file string, write, quiet bool) error {
+func run(t tools, dir, file, launches string, write, quiet bool) error {
 	if len(t.ptxas) == 0 {
 		return fmt.Errorf("cannot check: got no ptxas, wanted at least one -ptxas VERSION=PATH")
 	}
@@ -67,7 +68,11 @@ func run(t tools, dir, file string, write, quiet bool) error {
 		table(all, budgets)
 	}
 	if write && len(faults) == 0 {
-		budgets = update(all, budgets)
+		asked, err := readUses(launches)
+		if err != nil {
+			return err
+		}
+		budgets = update(all, budgets, asked)
 		if err := writeBudgets(file, budgets); err != nil {
 			return err
 		}

@@ -36,19 +36,19 @@ func TestRun(t *testing.T) {
 	ptxas := script(t, "ptxas", `for a; do case $a in -arch=*) sm=${a#-arch=};; esac; done; sed "s/sm_89/$sm/" `+here+`/gate.sm_89.13.0.txt`)
 	tl := tools{ptxas: map[string]string{"11.8": ptxas, "13.0": ptxas}, newest: "13.0", nvdisasm: script(t, "nvdisasm", "cat "+here+"/gate.sm_89.sass")}
 	file := filepath.Join(dir, "budgets.json")
-	if err := run(tl, dir, file, false, true); err == nil || !strings.Contains(err.Error(), "1 faults in 1 kernels") {
+	if err := run(tl, dir, file, filepath.Join(dir, "none"), false, true); err == nil || !strings.Contains(err.Error(), "1 faults in 1 kernels") {
 		t.Fatalf("without budgets: got %v", err)
 	}
-	if err := run(tl, dir, file, true, false); err != nil {
+	if err := run(tl, dir, file, filepath.Join(dir, "none"), true, false); err != nil {
 		t.Fatalf("update: %v", err)
 	}
-	if err := run(tl, dir, file, false, true); err != nil {
+	if err := run(tl, dir, file, filepath.Join(dir, "none"), false, true); err != nil {
 		t.Fatalf("with budgets: %v", err)
 	}
 	// What was answered is not asked again.
 	tl.answers = cache(filepath.Join(dir, "answers"))
 	for range 2 {
-		if err := run(tl, dir, file, false, true); err != nil {
+		if err := run(tl, dir, file, filepath.Join(dir, "none"), false, true); err != nil {
 			t.Fatalf("with answers: %v", err)
 		}
 		tl.ptxas["11.8"], tl.ptxas["13.0"] = "/nowhere", "/nowhere"
@@ -56,13 +56,13 @@ func TestRun(t *testing.T) {
 	tl.answers = ""
 	tl.ptxas["13.0"] = ptxas
 	tl.ptxas["11.8"] = script(t, "refuses", "echo 'Unsupported .version' >&2; exit 255")
-	if err := run(tl, dir, file, false, true); err == nil || !strings.Contains(err.Error(), "3 faults") {
+	if err := run(tl, dir, file, filepath.Join(dir, "none"), false, true); err == nil || !strings.Contains(err.Error(), "3 faults") {
 		t.Fatalf("one refuses: got %v", err)
 	}
 	if err := os.Remove(filepath.Join(dir, "gate.compute_90.ptx")); err != nil {
 		t.Fatal(err)
 	}
-	if err := run(tl, dir, file, false, true); err == nil || !strings.Contains(err.Error(), "compute_90") {
+	if err := run(tl, dir, file, filepath.Join(dir, "none"), false, true); err == nil || !strings.Contains(err.Error(), "compute_90") {
 		t.Fatalf("one target: got %v", err)
 	}
 }

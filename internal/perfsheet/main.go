@@ -1,0 +1,226 @@
+// Perfsheet computes what a token costs at least on GPUs that are not there: it
+// has the device compile each model's program to launches, counts what they do
+// on the PTX interpreter, and divides by what data sheets say.
+//
+//	go run ./internal/perfsheet [-only MODEL]
+//
+// writes kernels/cuda/PERFORMANCE.md, and beside it performance.json, of which it
+// is rendered, and launches.json: what launches of each kernel ask for, which the
+// budgets of internal/checkptx take. Launches that the record has already, of PTX
+// that has not changed, are not run again.
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"hearth/kernels"
+)
+
+func main() {
+	dir := flag.String("dir", "kernels/cuda", "the `folder` to write to, which has the kernels' PTX in ptx")
+	only := flag.String("only", "", "of one `model`, or \"MODEL FORMAT\", printed and not written")
+	flag.Parse()
+	if err := run(*dir, *only); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(dir, only string) error {
+	began := time.Now()
+	tmp, err := os.MkdirTemp("", "perfsheet")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp)
+	b := &build{dir: dir, tmp: tmp, costs: map[string]counted{}, uses: map[kernelName]map[int]use{}, r: &record{Context: context, PTX: map[string]string{}}}
+	if old, err := readRecord(filepath.Join(dir, "performance.json")); err == nil {
+		if err := b.keep(old); err != nil {
+			return err
+		}
+	}
+	known := len(b.costs)
+	for i := range shapes {
+		if s := &shapes[i]; strings.HasPrefix(only+" ", s.name+" ") || only == "" {
+			if err := b.model(s, strings.TrimPrefix(only, s.name)); err != nil {
+				return fmt.Errorf("%s: %w", s.name, err)
+			}
+		}
+	}
+	if only == "" {
+		if err := b.collect(); err != nil {
+			return err
+		}
+	}
+	b.finish()
+	fmt.Fprintf(os.Stderr, "%d launches, %d of them run now, in %v\n", len(b.r.Costs), len(b.costs)-known, time.Since(began).Round(time.Second))
+	if only != "" {
+		b.print()
+		return nil
+	}
+	return b.write()
+}
+
+// build makes a record.
+type build struct {
+	dir, tmp string
+	costs    map[string]counted
+	uses     map[kernelName]map[int]use // by compute capability
+	r        *record
+}
+
+// keep takes over the costs of launches whose PTX is still the same.
+func (b *build) keep(old *record) error {
+	same := map[string]bool{}
+	for name, was := range old.PTX {
+		is, err := digest(filepath.Join(b.dir, "ptx"), name)
+		if err != nil && !os.IsNotExist(err) {
+			return err
+		}
+		same[name] = is == was
+	}
+	for k, c := range old.Costs {
+		if same[ptxOf(k)] {
+			b.costs[k] = c
+		}
+	}
+	return nil
+}
+
+// ptxOf is the PTX file that a launch's key names.
+func ptxOf(key string) string {
+	parts := strings.SplitN(key, " ", 3)
+	return fmt.Sprintf("%s.compute_%s.ptx", parts[1], parts[0])
+}
+
+// model counts one model for all GPUs, in one format or all ("").
+func (b *build) model(s *shape, format string) error {
+	f, p, err := s.open(b.tmp)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for _, form := range formats {
+		if format != "" && form.name != strings.TrimSpace(format) {
+			continue
+		}
+		for _, g := range gpus {
+			if b.r.step(s.name, form.name, g) != nil {
+				continue // another GPU with the same launches
+			}
+			st := &stepper{s: s, whole: p, of: form.of, g: g, costs: b.costs, note: b.note}
+			step := step{Model: s.name, Format: form.name, Compute: g.compute, SMs: g.sms}
+			if step.Calls, step.PerLayer, err = st.step(); err != nil {
+				return fmt.Errorf("%s on %s: %w", form.name, g.name, err)
+			}
+			if step.Weights, err = weightBytes(s, form.of); err != nil {
+				return err
+			}
+			step.KV = int64(context) * int64(s.layers*2*s.kv*s.dim) * 2
+			b.r.Steps = append(b.r.Steps, step)
+			fmt.Fprintf(os.Stderr, "%s %s %s: %d launches a layer\n", s.name, form.name, g.name, step.PerLayer)
+		}
+	}
+	return nil
+}
+
+// weightBytes is the size in the file of the matrices that a token is multiplied
+// with.
+func weightBytes(s *shape, of typeOf) (int64, error) {
+	n := int64(0)
+	for _, m := range s.matrices() {
+		t, err := of(&kernels.Tensor{Name: m.name, Cols: m.cols}, s)
+		if err != nil {
+			return 0, err
+		}
+		n += fileBytes(t, m.rows, m.cols)
+	}
+	return n, nil
+}
+
+// note collects what a counter's launches asked for.
+func (b *build) note(c *counter) {
+	for k, u := range c.shared {
+		if b.uses[k] == nil {
+			b.uses[k] = map[int]use{}
+		}
+		was := b.uses[k][c.g.compute]
+		b.uses[k][c.g.compute] = use{max(was.Threads, u.Threads), max(was.Dynamic, u.Dynamic)}
+	}
+}
+
+// finish leaves in the record the launches of its steps.
+func (b *build) finish() {
+	b.r.Costs = map[string]counted{}
+	for _, s := range b.r.Steps {
+		for _, c := range s.Calls {
+			b.r.Costs[c.Key] = b.costs[c.Key]
+		}
+	}
+}
+
+func (b *build) write() error {
+	for k := range b.r.Costs {
+		name := ptxOf(k)
+		if b.r.PTX[name] == "" {
+			d, err := digest(filepath.Join(b.dir, "ptx"), name)
+			if err != nil {
+				return err
+			}
+			b.r.PTX[name] = d
+		}
+	}
+	text, err := render(b.r)
+	if err != nil {
+		return err
+	}
+	if err := b.r.write(filepath.Join(b.dir, "performance.json")); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(b.dir, "PERFORMANCE.md"), []byte(text), 0o644); err != nil {
+		return err
+	}
+	return writeUses(filepath.Join(b.dir, "launches.json"), b.uses)
+}
+
+// writeUses writes a line a kernel: {"module kernel": {"80": {…}, …}}.
+func writeUses(file string, uses map[kernelName]map[int]use) error {
+	var out strings.Builder
+	keys := slices.Collect(maps.Keys(uses))
+	slices.SortFunc(keys, func(a, b kernelName) int {
+		return strings.Compare(a.Module+" "+a.Kernel, b.Module+" "+b.Kernel)
+	})
+	out.WriteString("{")
+	for i, k := range keys {
+		text, err := json.Marshal(uses[k])
+		if err != nil {
+			return err
+		}
+		if i > 0 {
+			out.WriteByte(',')
+		}
+		fmt.Fprintf(&out, "\n%q: %s", k.Module+" "+k.Kernel, text)
+	}
+	out.WriteString("\n}\n")
+	return os.WriteFile(file, []byte(out.String()), 0o644)
+}
+
+// print shows every launch of every step, for whoever works on one.
+func (b *build) print() {
+	for _, s := range b.r.Steps {
+		fmt.Printf("%s %s %d.%d, %d SMs\n", s.Model, s.Format, s.Compute/10, s.Compute%10, s.SMs)
+		for _, c := range s.Calls {
+			n := b.r.Costs[c.Key].Cost
+			fmt.Printf("%5d × warp %9.0f unique %10.0f sectors %.3f waves %.3f half %.0f int8 %.0f whole %v  %s\n",
+				c.Times, n.Warp, n.Unique, ratio(n.Sectors, n.Ideal), ratio(n.Waves, n.Least), n.Half, n.Int8, b.r.Costs[c.Key].Whole, c.Key)
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+const preamble = `# Floors of the CUDA kernels
+
+**Every figure here is a floor that was computed, none is a measurement.** No GPU took part. A floor says: a token cannot take less
+time than this with these kernels, on a GPU that does what its data sheet says. Real times are longer; how much longer only a
+measurement tells. ` + "`go run ./internal/perfsheet`" + ` writes this page; a test fails where it no longer fits the kernels.
+
+What is counted: one step that computes the last token of one sequence of %d tokens, the others being in its cache, from the embedding to the logits.
+The device's own code compiles each model's program to launches for each GPU; the PTX of every launch runs in the interpreter, which
+counts. Of a large grid %d blocks run, then %d; where the second half costs within %g %% of the first, the others are taken to cost the
+same, and otherwise the whole grid runs.
+
+The floor of a launch is the largest of
+- **memory**: distinct 32-byte sectors of global memory that it touches, each moved once, by the bandwidth of device memory;
+- **issue**: warp instructions of PTX by SMs × 4 schedulers × clock. The machine code has fewer or more of them than the PTX;
+- **tensor**: operations of mma by the peak for their type, dense.
+
+Launches follow each other, so a step's floor is the sum of theirs. Left out: the time to start a launch (for a small model on a fast
+GPU that is more than all the rest: count the launches), latencies, clocks below the stated ones, uneven last waves. A launch whose data
+the L2 cache still holds may beat its memory floor; where all weights fit into L2 that is marked with ¹.
+`
+
+// render makes PERFORMANCE.md.
+func render(r *record) (string, error) {
+	var out strings.Builder
+	fmt.Fprintf(&out, preamble, r.Context, sample, 2*sample, tolerance*100)
+	out.WriteString("\n## Floor per token\n\nMicroseconds, and what most of them rest on. In brackets: time to issue all instructions as a share of the time to move all bytes; the aim is at most 1.25.\n")
+	for _, s := range shapes {
+		fmt.Fprintf(&out, "\n### %s\n\n| weights |", s.name)
+		for _, g := range gpus {
+			fmt.Fprintf(&out, " %s |", g.name)
+		}
+		out.WriteString("\n| --- |" + strings.Repeat(" --- |", len(gpus)) + "\n")
+		for _, f := range formats {
+			fmt.Fprintf(&out, "| %s |", f.name)
+			for _, g := range gpus {
+				st := r.step(s.name, f.name, g)
+				if st == nil {
+					return "", fmt.Errorf("cannot render: nothing is recorded of %s in %s on %s", s.name, f.name, g.name)
+				}
+				t, err := sum(st.Calls, g)
+				if err != nil {
+					return "", err
+				}
+				mark := ""
+				if t.bytes < g.l2 {
+					mark = "¹"
+				}
+				fmt.Fprintf(&out, " %s%s %s (%.2f) |", micros(t.seconds), mark, t.boundBy, t.issue/t.memory)
+			}
+			out.WriteString("\n")
+		}
+	}
+	if err := renderCounts(&out, r); err != nil {
+		return "", err
+	}
+	renderBasis(&out, r)
+	return out.String(), nil
+}
+
+// renderCounts shows what the floors are made of, for each model and target.
+func renderCounts(out *strings.Builder, r *record) error {
+	out.WriteString(`
+## What a token costs
+
+Launches; distinct bytes, and as a share of the weights and the keys and values that a token needs (aim: at most 1.03); warp instructions
+for 32 weights; sectors asked for by the fewest possible (aim: at most 1.1 in every hot kernel); passes over shared memory by the fewest
+possible (aim: at most 1.05).
+
+| model | weights | for | launches | of a layer | MB | share | instructions | sectors | passes |
+| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+`)
+	for _, s := range shapes {
+		for _, f := range formats {
+			rows := map[string]bool{}
+			for _, g := range gpus {
+				st := r.step(s.name, f.name, g)
+				t, err := sum(st.Calls, g)
+				if err != nil {
+					return err
+				}
+				row := fmt.Sprintf("%d | %d | %.1f | %.3f | %.1f | %.2f | %.2f |", t.launches, st.PerLayer, t.bytes/1e6, t.bytes/float64(st.Weights+st.KV),
+					t.warp/(float64(s.weights())/32), ratio(t.sectors, t.ideal), ratio(t.waves, t.least))
+				if !rows[row] {
+					rows[row] = true
+					fmt.Fprintf(out, "| %s | %s | %s | %s\n", s.name, f.name, g.name, row)
+				}
+			}
+		}
+	}
+	out.WriteString("\nA GPU is named where its figures differ from those of the row above it.\n")
+	return nil
+}
+
+func renderBasis(out *strings.Builder, r *record) {
+	out.WriteString("\n## What the floors rest on\n\n| GPU | SMs | clock MHz | memory GB/s | bf16 TFLOPS | int8 TOPS | L2 MB | where it is stated |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |\n")
+	for _, g := range gpus {
+		fmt.Fprintf(out, "| %s | %d | %.0f | %.0f | %.1f | %.1f | %.0f | %s |\n", g.name, g.sms, g.clock/1e6, g.bandwidth/1e9, g.half/1e12, g.int8/1e12, g.l2/(1<<20), g.source)
+	}
+	out.WriteString("\nWeights:")
+	for _, f := range formats {
+		fmt.Fprintf(out, "\n- %s: %s.", f.name, f.about)
+	}
+	whole := 0
+	for _, c := range r.Costs {
+		if c.Whole {
+			whole++
+		}
+	}
+	fmt.Fprintf(out, "\n\n%d different launches were counted, %d of them with every block.\n", len(r.Costs), whole)
+}
+
+func micros(seconds float64) string {
+	us := seconds * 1e6
+	if us < 100 {
+		return fmt.Sprintf("%.1f", us)
+	}
+	return fmt.Sprintf("%.0f", us)
+}
+
+func ratio(a, b float64) float64 {
+	if b == 0 {
+		return 1
+	}
+	return a / b
+}
