@@ -13,6 +13,7 @@ import (
 	"hearth/kernels"
 	"hearth/kernels/cpu"
 	"hearth/kernels/cuda/cudatest"
+	"hearth/kernels/kerneltest"
 )
 
 // tinyModels lists the model files of ../shared, or skips the test.
@@ -33,14 +34,11 @@ func tinyModels(t *testing.T) []string {
 	return paths
 }
 
-// every says which of the models are run unless all are asked for.
-const every = 5
-
 // Every tiny model computes the logits of the CPU, up to rounding, and chooses the
 // same tokens: after a prompt in two chunks, then token by token.
 func TestModels(t *testing.T) {
 	for i, path := range tinyModels(t) {
-		if os.Getenv(allCases) != "all" && i%every != 0 {
+		if !one(8)(i) {
 			continue
 		}
 		t.Run(strings.TrimPrefix(path, "../../../shared/models/tiny/"), func(t *testing.T) {
@@ -100,4 +98,22 @@ func continuation(t *testing.T, d kernels.Device, p *kernels.Program) (all []flo
 		next = step(next)
 	}
 	return all
+}
+
+// Caches of fewer bits change logits by no more than they round.
+func TestCacheTypes(t *testing.T) {
+	p := kerneltest.Model(kerneltest.Shape{Vocab: 50, Width: 64, Layers: 2, Heads: 4, KVHeads: 2, HeadDim: 32, FFN: 96, Type: kernels.BF16, Head: kernels.F32}, 3)
+	open := func(kv string) kernels.Device {
+		return interpreted(Options{KV: kv, Rows: 64, Sequences: 4}, cudatest.Options{})(t)
+	}
+	want := continuation(t, open("f32"), p)
+	for kv, tol := range map[string]float64{"f16": 1e-3, "bf16": 8e-3, "int8": 2e-2, "fp8": 8e-2} {
+		off, top := 0.0, 1.0
+		for i, x := range continuation(t, open(kv), p)[:p.Vocab] {
+			off, top = max(off, math.Abs(float64(x-want[i]))), max(top, math.Abs(float64(want[i])))
+		}
+		if !(off <= tol*top) || off == 0 {
+			t.Errorf("%s: logits are up to %.3g off, the largest is %.3g", kv, off, top)
+		}
+	}
 }

@@ -29,37 +29,57 @@ func interpreted(o Options, g cudatest.Options) kerneltest.Open {
 	}
 }
 
-// allCases asks for the case table on both targets; otherwise they take turns.
+// allCases, set to "all", asks for every case and model on both targets. Otherwise
+// some take turns on them: package kernel's tests have every kernel by itself.
 const allCases = "HEARTH_GPU_CASES"
+
+func everyCase() bool { return os.Getenv(allCases) == "all" }
+
+// one in n of a list, or all.
+func one(n int) func(int) bool {
+	return func(i int) bool { return everyCase() || i%n == 0 }
+}
+
+// turns opens devices of one kind, then the other, and so on.
+func turns(a, b kerneltest.Open) kerneltest.Open {
+	turn := 0
+	return func(t testing.TB) kernels.Device {
+		if turn++; turn%2 == 0 {
+			return a(t)
+		}
+		return b(t)
+	}
+}
 
 // The case table, on the kernels that ship, and on formulas in their place: the
 // second tells what is compiled and planned wrongly from what is computed wrongly.
 func TestCases(t *testing.T) {
 	old := interpreted(Options{}, cudatest.Options{Compute: 80, Lazy: true})
 	new := interpreted(Options{NoGraphs: true}, cudatest.Options{Compute: 90})
-	all := []kerneltest.Candidate{{Name: "formulas", Open: emulated(Options{}, true)}}
-	if os.Getenv(allCases) == "all" {
-		all = append(all, kerneltest.Candidate{Name: "sm_80", Quantized: true, Open: old}, kerneltest.Candidate{Name: "sm_90", Quantized: true, Open: new},
-			kerneltest.Candidate{Name: "formulas at once", Open: emulated(Options{NoGraphs: true}, false)})
+	all := []kerneltest.Candidate{{Name: "formulas", Open: turns(emulated(Options{}, true), emulated(Options{NoGraphs: true}, false))}}
+	if everyCase() {
+		all = append(all, kerneltest.Candidate{Name: "sm_80", Quantized: true, Open: old}, kerneltest.Candidate{Name: "sm_90", Quantized: true, Open: new})
 	} else {
-		turn := 0
-		all = append(all, kerneltest.Candidate{Name: "turns", Quantized: true, Open: func(t testing.TB) kernels.Device {
-			if turn++; turn%2 == 0 {
-				return old(t)
-			}
-			return new(t)
-		}})
+		all = append(all, kerneltest.Candidate{Name: "turns", Quantized: true, Open: turns(old, new)})
 	}
-	kerneltest.Against(t, all...)
+	kerneltest.AgainstSome(t, one(5), all...)
 }
 
 // The same bits alone and in random batches, with graphs and without, at once and
 // as late as may be, on both targets.
 func TestInvariance(t *testing.T) {
-	kerneltest.BatchInvariance(t, 11,
+	kerneltest.InvarianceOf(t, 11, one(3),
 		interpreted(Options{}, cudatest.Options{Compute: 80, Lazy: true}),
-		interpreted(Options{NoGraphs: true}, cudatest.Options{Compute: 90, SMs: 132}),
-		interpreted(Options{Rows: 208, Sequences: 4}, cudatest.Options{Compute: 86}))
+		interpreted(Options{NoGraphs: true, Rows: 208, Sequences: 4}, cudatest.Options{Compute: 90, SMs: 132}))
+}
+
+// So with caches of 8 bits.
+func TestInvarianceOfCaches(t *testing.T) {
+	for _, kv := range []string{"fp8", "int8"} {
+		kerneltest.InvarianceOf(t, 12, func(i int) bool { return i == 3 || everyCase() },
+			interpreted(Options{KV: kv, Rows: 208, Sequences: 40}, cudatest.Options{Compute: 90}),
+			interpreted(Options{KV: kv, Rows: 208, Sequences: 4}, cudatest.Options{Compute: 80}))
+	}
 }
 
 func TestCopyBlocks(t *testing.T) {
