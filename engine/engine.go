@@ -192,7 +192,9 @@ func (e *Engine) open(ctx context.Context) (err error) {
 // start plans the memory, loads the device and runs the loop.
 func (e *Engine) start() error {
 	e.opts.release, e.opts.loaded = e.file.Release, e.share(digestShare, 1)
-	dev, err := e.opts.OpenDevice(e.opts)
+	o := e.opts
+	o.Context = e.cfg.ContextLength // what is served, also where nothing was asked for
+	dev, err := o.OpenDevice(o)
 	if err != nil {
 		return err
 	}
