@@ -1,16 +1,17 @@
 package main
 
 import (
-	"encoding/hex"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
+
+	"hearth/kernels/fakecuda/gpulist"
 )
 
 // config is what the environment says.
 type config struct {
-	devices   []deviceConfig
+	devices   []gpulist.GPU
 	driver    int
 	eager     bool
 	checks    bool
@@ -21,18 +22,6 @@ type config struct {
 	trace     string
 	errors    []injection
 	hangs     []injection
-}
-
-// deviceConfig is one GPU.
-type deviceConfig struct {
-	compute int
-	name    string
-	memory  int64
-	used    int64
-	sms     int
-	uuid    [16]byte
-	bus     int
-	ecc     bool
 }
 
 // injection is a result for the nth call of a name, or for all from it on.
@@ -92,11 +81,11 @@ func readConfig(get func(string) string) (*config, error) {
 	if c.hangs, err = readInjections("FAKECUDA_HANG", get("FAKECUDA_HANG"), false); err != nil {
 		return nil, err
 	}
-	if c.devices, err = readDevices(get("FAKECUDA_DEVICES")); err != nil {
+	if c.devices, err = gpulist.Read(get("FAKECUDA_DEVICES")); err != nil {
 		return nil, fmt.Errorf("FAKECUDA_DEVICES: %w", err)
 	}
 	if s := get("CUDA_VISIBLE_DEVICES"); s != "" {
-		c.devices = visible(c.devices, s)
+		c.devices = gpulist.Visible(c.devices, s)
 	}
 	return c, nil
 }
@@ -137,111 +126,4 @@ func readInjections(where, text string, results bool) ([]injection, error) {
 		all = append(all, i)
 	}
 	return all, nil
-}
-
-func readDevices(text string) ([]deviceConfig, error) {
-	if text == "none" {
-		return nil, nil
-	}
-	if text == "" {
-		text = "8.0"
-	}
-	var all []deviceConfig
-	for i, item := range strings.Split(text, ";") {
-		d, err := readDevice(strings.Split(item, ","), i)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, d)
-	}
-	return all, nil
-}
-
-func readDevice(fields []string, index int) (deviceConfig, error) {
-	d := deviceConfig{memory: 256 << 20, sms: 8, bus: index + 1, uuid: [16]byte{0xfa, 0xce, 0xc0, 0xda, 15: byte(index)}}
-	major, minor, ok := strings.Cut(strings.TrimSpace(fields[0]), ".")
-	a, err1 := strconv.Atoi(major)
-	b, err2 := strconv.Atoi(minor)
-	if !ok || err1 != nil || err2 != nil || a < 1 || b < 0 || b > 9 {
-		return d, fmt.Errorf("got compute capability %q, wanted for instance 8.0", fields[0])
-	}
-	d.compute = 10*a + b
-	d.name = archOf(d.compute).name
-	for _, f := range fields[1:] {
-		key, value, _ := strings.Cut(strings.TrimSpace(f), "=")
-		var err error
-		switch key {
-		case "name":
-			d.name = value
-		case "memory":
-			d.memory, err = readSize(value)
-		case "used":
-			d.used, err = readSize(value)
-		case "sms":
-			d.sms, err = strconv.Atoi(value)
-		case "bus":
-			d.bus, err = strconv.Atoi(value)
-		case "ecc":
-			d.ecc = value == "on"
-		case "uuid":
-			var id []byte
-			if id, err = hex.DecodeString(strings.ReplaceAll(strings.TrimPrefix(value, "GPU-"), "-", "")); err == nil && len(id) != 16 {
-				err = fmt.Errorf("wanted 32 digits")
-			}
-			copy(d.uuid[:], id)
-		default:
-			err = fmt.Errorf("wanted name, memory, used, sms, uuid, bus or ecc")
-		}
-		if err != nil {
-			return d, fmt.Errorf("got %q: %w", f, err)
-		}
-	}
-	if d.memory < 1<<20 || d.memory > 1<<38 || d.used < 0 || d.used >= d.memory || d.sms < 1 || d.sms > 1024 {
-		return d, fmt.Errorf("got %d bytes of memory with %d in use and %d multiprocessors", d.memory, d.used, d.sms)
-	}
-	return d, nil
-}
-
-// readSize reads bytes with an optional unit.
-func readSize(s string) (int64, error) {
-	shift := 0
-	for _, u := range []struct {
-		unit  string
-		shift int
-	}{{"KiB", 10}, {"MiB", 20}, {"GiB", 30}} {
-		if rest, ok := strings.CutSuffix(s, u.unit); ok {
-			s, shift = rest, u.shift
-			break
-		}
-	}
-	n, err := strconv.ParseInt(s, 10, 64)
-	if err != nil || n < 0 || n > 1<<40>>shift {
-		return 0, fmt.Errorf("wanted a size such as 256MiB")
-	}
-	return n << shift, nil
-}
-
-// visible follows CUDA_VISIBLE_DEVICES: numbers or beginnings of UUIDs, up to the
-// first that names no device.
-func visible(all []deviceConfig, text string) []deviceConfig {
-	var out []deviceConfig
-	for _, item := range strings.Split(text, ",") {
-		item = strings.TrimSpace(item)
-		found := -1
-		for i, d := range all {
-			if strconv.Itoa(i) == item || strings.HasPrefix(item, "GPU-") && strings.HasPrefix(uuidText(d.uuid), item) {
-				found = i
-				break
-			}
-		}
-		if found < 0 {
-			break
-		}
-		out = append(out, all[found])
-	}
-	return out
-}
-
-func uuidText(u [16]byte) string {
-	return fmt.Sprintf("GPU-%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
 }

@@ -3,7 +3,6 @@ package main
 // arch is what GPUs of a compute capability have (CUDA C++ Programming Guide,
 // compute capabilities) and the data sheet of a usual one.
 type arch struct {
-	name        string
 	sharedSM    int // KiB of a multiprocessor
 	sharedBlock int // KiB that a block may opt in to
 	threadsSM   int
@@ -15,14 +14,14 @@ type arch struct {
 }
 
 var archs = map[int]arch{
-	70:  {"Tesla V100-SXM2-16GB", 96, 96, 2048, 32, 1530, 877, 4096, 6},
-	75:  {"Tesla T4", 64, 64, 1024, 16, 1590, 5001, 256, 4},
-	80:  {"NVIDIA A100-SXM4-80GB", 164, 163, 2048, 32, 1410, 1593, 5120, 40},
-	86:  {"NVIDIA RTX A6000", 100, 99, 1536, 16, 1800, 8001, 384, 6},
-	89:  {"NVIDIA L4", 100, 99, 1536, 24, 2040, 6251, 192, 48},
-	90:  {"NVIDIA H200", 228, 227, 2048, 32, 1980, 3201, 6144, 60},
-	100: {"NVIDIA B200", 228, 227, 2048, 32, 1965, 3996, 8192, 126},
-	120: {"NVIDIA GeForce RTX 5090", 100, 99, 1536, 24, 2407, 14001, 512, 96},
+	70:  {96, 96, 2048, 32, 1530, 877, 4096, 6},
+	75:  {64, 64, 1024, 16, 1590, 5001, 256, 4},
+	80:  {164, 163, 2048, 32, 1410, 1593, 5120, 40},
+	86:  {100, 99, 1536, 16, 1800, 8001, 384, 6},
+	89:  {100, 99, 1536, 24, 2040, 6251, 192, 48},
+	90:  {228, 227, 2048, 32, 1980, 3201, 6144, 60},
+	100: {228, 227, 2048, 32, 1965, 3996, 8192, 126},
+	120: {100, 99, 1536, 24, 2407, 14001, 512, 96},
 }
 
 // archOf is the newest that is not newer than a compute capability.
@@ -34,7 +33,7 @@ func archOf(compute int) arch {
 		}
 	}
 	if best == 0 {
-		return arch{"NVIDIA GPU", 64, 48, 2048, 32, 1000, 1000, 256, 2}
+		return arch{64, 48, 2048, 32, 1000, 1000, 256, 2}
 	}
 	return archs[best]
 }
@@ -44,7 +43,7 @@ const freeShared = 48 << 10
 
 // attribute is cuDeviceGetAttribute; numbers are of cuda.h, CUdevice_attribute.
 func (d *device) attribute(n int32) (int, bool) {
-	a := archOf(d.compute)
+	a := archOf(d.Compute)
 	switch n {
 	case 1, 2, 3: // threads of a block, along x, along y
 		return 1024, true
@@ -67,16 +66,16 @@ func (d *device) attribute(n int32) (int, bool) {
 	case 15, 19, 31, 41, 78, 79, 80, 99: // copies overlap, maps host memory, concurrent kernels, unified addresses, priorities, L1 of global and local, registers host memory
 		return 1, true
 	case 16: // multiprocessors
-		return d.sms, true
+		return d.SMs, true
 	case 17, 18, 20, 34, 35, 50, 84: // timeout, integrated, compute mode, PCI device and domain, TCC, multi-GPU board
 		return 0, true
 	case 32: // ECC
-		if d.ecc {
+		if d.ECC {
 			return 1, true
 		}
 		return 0, true
 	case 33: // PCI bus
-		return d.bus, true
+		return d.Bus, true
 	case 36: // memory clock, kHz
 		return a.memoryClock * 1000, true
 	case 37: // memory bus, bits
@@ -88,9 +87,9 @@ func (d *device) attribute(n int32) (int, bool) {
 	case 40: // copy engines
 		return 2, true
 	case 75:
-		return d.compute / 10, true
+		return d.Compute / 10, true
 	case 76:
-		return d.compute % 10, true
+		return d.Compute % 10, true
 	case 81: // shared memory of a multiprocessor
 		return a.sharedSM << 10, true
 	case 97: // shared memory that a block may opt in to
@@ -105,7 +104,7 @@ func (d *device) attribute(n int32) (int, bool) {
 
 // blocksPerSM is how many blocks of a kernel run on a multiprocessor at once.
 func (d *device) blocksPerSM(threads, registers, shared int) int {
-	a := archOf(d.compute)
+	a := archOf(d.Compute)
 	warps := (threads + 31) / 32
 	// Registers are given to warps in units of 256, shared memory to blocks in units
 	// of 128 bytes with 1 KiB for the driver.

@@ -88,7 +88,7 @@ func cuDeviceGetName(to unsafe.Pointer, n int32, dev int32) int32 {
 			return invalidValue
 		}
 		b := unsafe.Slice((*byte)(to), n)
-		b[copy(b[:n-1], d.name)] = 0
+		b[copy(b[:n-1], d.Name)] = 0
 		return success
 	})
 }
@@ -106,12 +106,12 @@ func cuDeviceGetAttribute(to unsafe.Pointer, attribute, dev int32) int32 {
 
 //export cuDeviceTotalMem_v2
 func cuDeviceTotalMem_v2(to unsafe.Pointer, dev int32) int32 {
-	return ofDevice("cuDeviceTotalMem_v2", dev, func(d *device) result { return put(to, uint64(d.memory), success) })
+	return ofDevice("cuDeviceTotalMem_v2", dev, func(d *device) result { return put(to, uint64(d.Memory), success) })
 }
 
 //export cuDeviceGetUuid
 func cuDeviceGetUuid(to unsafe.Pointer, dev int32) int32 {
-	return ofDevice("cuDeviceGetUuid", dev, func(d *device) result { return put(to, d.uuid, success) })
+	return ofDevice("cuDeviceGetUuid", dev, func(d *device) result { return put(to, d.UUID, success) })
 }
 
 //export cuDevicePrimaryCtxRetain

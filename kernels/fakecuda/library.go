@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"hearth/kernels/fakecuda/gpulist"
 	"hearth/kernels/ptx"
 )
 
@@ -28,7 +29,7 @@ type library struct {
 
 // device is one GPU. The context of a device that is dead stays so.
 type device struct {
-	deviceConfig
+	gpulist.GPU
 	ordinal int
 	ctx     *context
 	dead    result
@@ -51,7 +52,7 @@ const overhead = 4 << 20
 func newLibrary(c *config) (*library, error) {
 	l := &library{config: *c, current: map[int]*context{}, handles: map[uintptr]any{}, next: 0x10000, counts: map[string]int{}}
 	for i, d := range c.devices {
-		l.devices = append(l.devices, &device{deviceConfig: d, ordinal: i})
+		l.devices = append(l.devices, &device{GPU: d, ordinal: i})
 	}
 	if c.trace != "" {
 		var err error
@@ -185,13 +186,13 @@ func (l *library) retain(n int32) (uintptr, result) {
 	case d.ctx != nil:
 		d.ctx.uses++
 		return d.ctx.handle, success
-	case d.memory-d.used < overhead:
+	case d.Memory-d.Used < overhead:
 		return 0, outOfMemory
 	}
 	// Red zones and gaps between allocations are the interpreter's own: what a GPU
 	// would hold must fit beside them.
-	room := d.memory + d.memory/4 + 16<<20
-	c := &context{device: d, uses: 1, sizes: map[uint64]int64{}, used: overhead + d.used,
+	room := d.Memory + d.Memory/4 + 16<<20
+	c := &context{device: d, uses: 1, sizes: map[uint64]int64{}, used: overhead + d.Used,
 		machine: ptx.NewMachine(ptx.Options{Checks: l.checks, Workers: l.workers, Memory: int(room)})}
 	c.handle = l.add(c)
 	c.streams = []*stream{{ctx: c}}

@@ -13,7 +13,7 @@ import (
 const grain = 512
 
 func (c *context) memInfo() (free, total uint64) {
-	return uint64(c.memory - c.used), uint64(c.memory)
+	return uint64(c.Memory - c.used), uint64(c.Memory)
 }
 
 // alloc is cuMemAlloc.
@@ -21,11 +21,11 @@ func (c *context) alloc(n uint64) (uint64, result) {
 	if n == 0 {
 		return 0, invalidValue
 	}
-	if n > uint64(c.memory) {
+	if n > uint64(c.Memory) {
 		return 0, outOfMemory
 	}
 	size := (int64(n) + grain - 1) &^ (grain - 1)
-	if size > c.memory-c.used {
+	if size > c.Memory-c.used {
 		return 0, outOfMemory
 	}
 	a, err := c.machine.Alloc(int(n))

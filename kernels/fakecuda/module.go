@@ -112,7 +112,7 @@ func (l *library) loadModule(c *context, image []byte, j jit) (uintptr, result) 
 	}
 	// A module takes the space of its code, which is about that of its text here.
 	size := (int64(len(image)) + grain - 1) &^ (grain - 1)
-	if size > c.memory-c.used {
+	if size > c.Memory-c.used {
 		return 0, outOfMemory
 	}
 	in, err := c.machine.Load(mod)
@@ -122,7 +122,7 @@ func (l *library) loadModule(c *context, image []byte, j jit) (uintptr, result) 
 	c.used += size
 	if j.verbose {
 		for _, k := range mod.Kernels() {
-			log += fmt.Sprintf("ptxas info    : Compiling entry function '%s' for 'sm_%d'\nptxas info    : Used %d registers, %d bytes smem\n", k.Name, c.compute, l.registers, k.StaticShared)
+			log += fmt.Sprintf("ptxas info    : Compiling entry function '%s' for 'sm_%d'\nptxas info    : Used %d registers, %d bytes smem\n", k.Name, c.Compute, l.registers, k.StaticShared)
 		}
 	}
 	write(j.info, j.infoSize, log)
@@ -157,9 +157,9 @@ func (l *library) compile(c *context, image []byte) (*ptx.Module, string, result
 	}
 	sm, kind := number(target, 1), string(image[target[4]:target[5]])
 	switch {
-	case kind == "a" && sm != c.compute, kind == "f" && (sm/10 != c.compute/10 || sm > c.compute):
+	case kind == "a" && sm != c.Compute, kind == "f" && (sm/10 != c.Compute/10 || sm > c.Compute):
 		return nil, "", 209
-	case sm > c.compute:
+	case sm > c.Compute:
 		return nil, "ptxas fatal   : SM version specified by .target is higher than default SM version assumed\n", invalidPTX
 	}
 	key := sha256.Sum256(image)
@@ -242,7 +242,7 @@ func (l *library) funcAttribute(f *function, n int32) (int, result) {
 		b, _ := strconv.Atoi(minor)
 		return 10*a + b, success
 	case 6: // binary version
-		return f.m.ctx.compute, success
+		return f.m.ctx.Compute, success
 	case 8: // dynamic shared memory that a launch may have
 		return f.maxDynamic, success
 	case 9: // preferred carveout: the driver's choice

@@ -21,7 +21,7 @@ import (
 )
 
 // libraries are the file names, by package.
-var libraries = map[string]string{"fakecuda": "libcuda.so.1"}
+var libraries = map[string]string{"fakecuda": "libcuda.so.1", "fakenvml": "libnvidia-ml.so.1"}
 
 // build makes the libraries once a process.
 var build = sync.OnceValues(func() (dir string, err error) {
