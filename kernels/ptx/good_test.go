@@ -25,7 +25,7 @@ func TestSaxpy(t *testing.T) {
 	if c := r.Counts; c.UniqueSectors != 250 || c.UniqueRead != 250 || c.UniqueWritten != 125 || c.Sectors != 375 || c.IdealSectors != 375 {
 		t.Errorf("counts %+v", c)
 	}
-	if len(r.Lines()) == 0 || r.Lines()[0].Source == "" {
+	if len(r.Lines()) == 0 || r.Lines()[0].Source != "good.cu:9" {
 		t.Errorf("lines %v", r.Lines())
 	}
 }

@@ -20,31 +20,34 @@ const (
 	cPack
 	cUnpack
 	cClock
+	cSpaceTest
+	cActive
+	cSleep
+	// Those from here on may send lanes apart, end them or hold them.
 	cBra
 	cBrx
 	cExit
 	cTrap
 	cBar
+	// Those from here on are done by the lanes of a mask together.
 	cBarWarp
-	cFence
 	cShfl
 	cVote
-	cActive
 	cMatch
 	cRedux
 	cElect
-	cLdParam
+	// Those from here on touch or order memory, or are of whole warps.
 	cLd
+	cLdParam
 	cSt
 	cAtom
+	cFence
 	cCpAsync
 	cCommit
 	cWait
 	cLdmatrix
 	cStmatrix
 	cMma
-	cSpaceTest
-	cSleep
 )
 
 // inst is one decoded instruction. Register operands are indices into the

@@ -13,11 +13,15 @@ func Parse(src []byte) (*Module, error) {
 		return nil, &Error{0, fmt.Sprintf("cannot parse %d bytes: at most %d", len(src), maxSource)}
 	}
 	m := &Module{byName: map[string]*variable{}, funcs: map[string]*function{}, files: map[int]string{}}
-	p := &parser{lex: lexer{src: string(src), line: 1}, m: m, src: -1, locs: map[string]int32{}}
+	p := &parser{lex: lexer{src: string(src), line: 1}, m: m, src: -1, locs: map[[2]int]int32{}}
 	if err := p.module(); err != nil {
 		return nil, err
 	}
-	if err := decodeModule(m, p.locNames); err != nil {
+	sources := make([]string, len(p.locs))
+	for at, i := range p.locs { // .file may follow what refers to it
+		sources[i] = fmt.Sprintf("%s:%d", m.files[at[0]], at[1])
+	}
+	if err := decodeModule(m, sources); err != nil {
 		return nil, err
 	}
 	return m, nil
@@ -25,13 +29,12 @@ func Parse(src []byte) (*Module, error) {
 
 // parser reads statements; the first error ends it.
 type parser struct {
-	lex      lexer
-	tok      token
-	m        *Module
-	src      int32 // the .loc in force
-	locs     map[string]int32
-	locNames []string
-	depth    int
+	lex   lexer
+	tok   token
+	m     *Module
+	src   int32            // the .loc in force
+	locs  map[[2]int]int32 // numbers of the places that .loc names, by file and line
+	depth int
 }
 
 func (p *parser) fail(format string, args ...any) error {
@@ -215,12 +218,11 @@ func (p *parser) loc() error {
 			return err
 		}
 	}
-	name := fmt.Sprintf("%s:%d", p.m.files[n[0]], n[1])
-	i, ok := p.locs[name]
+	at := [2]int{n[0], n[1]}
+	i, ok := p.locs[at]
 	if !ok {
-		i = int32(len(p.locNames))
-		p.locs[name] = i
-		p.locNames = append(p.locNames, name)
+		i = int32(len(p.locs))
+		p.locs[at] = i
 	}
 	p.src = i
 	return nil

@@ -35,105 +35,32 @@ func (w *warp) execute(g *group, limit int32, most int) (n int) {
 		if checks && in.chk != nil {
 			w.checkRegs(in, m)
 		}
-		switch in.class {
-		case c32:
-			if d := &w.r32[in.d]; m == ^uint32(0) {
-				fast32(in, d, &w.r32[in.a], &w.r32[max(in.b, 0)], &w.r32[max(in.c, 0)])
+		switch {
+		case in.class == c32:
+			d, a, b, c := &w.r32[in.d], &w.r32[in.a], &w.r32[max(in.b, 0)], &w.r32[max(in.c, 0)]
+			if m == ^uint32(0) {
+				fast32(in, d, a, b, c)
 			} else {
-				fast32(in, &w.blend32, &w.r32[in.a], &w.r32[max(in.b, 0)], &w.r32[max(in.c, 0)])
+				fast32(in, &w.blend32, a, b, c)
 				merge32(d, &w.blend32, m)
 			}
-		case c64:
-			if d := &w.r64[in.d]; m == ^uint32(0) {
-				fast64(in.op, d, &w.r64[in.a], &w.r64[max(in.b, 0)])
-			} else {
-				fast64(in.op, &w.blend64, &w.r64[in.a], &w.r64[max(in.b, 0)])
-				merge64(d, &w.blend64, m)
-			}
-		case cWide:
-			d := &w.r64[in.d]
-			c := d
-			if in.c >= 0 {
-				c = &w.r64[in.c]
-			}
-			if m == ^uint32(0) {
-				fastWide(in.op, d, &w.r32[in.a], &w.r32[max(in.b, 0)], c)
-			} else {
-				fastWide(in.op, &w.blend64, &w.r32[in.a], &w.r32[max(in.b, 0)], c)
-				merge64(d, &w.blend64, m)
-			}
-		case cShift64:
-			fastShift(in.op, &w.blend64, &w.r64[in.a], &w.r32[in.b])
-			merge64(&w.r64[in.d], &w.blend64, m)
-		case cNarrow:
-			narrow(&w.r32[in.d], &w.r64[in.a], m)
-		case cSetpFast:
-			w.setPreds(in, m, w.compareFast(in))
-		case cLane:
-			w.laneOp(in, m)
-		case cSetp:
-			w.setPreds(in, m, w.compareLanes(in, m))
-		case cSel32:
-			p := w.p[in.c]
-			if in.flags&flagNegC != 0 {
-				p = ^p
-			}
-			select32(&w.r32[in.d], &w.r32[in.a], &w.r32[in.b], p, m)
-		case cSel64:
-			p := w.p[in.c]
-			if in.flags&flagNegC != 0 {
-				p = ^p
-			}
-			select64(&w.r64[in.d], &w.r64[in.a], &w.r64[in.b], p, m)
-		case cLd:
-			w.load(in, m)
-		case cSt:
-			w.store(in, m)
-		case cLdParam:
-			w.loadParam(in, m)
-		case cMma:
-			w.mma(in, m)
-		case cLdmatrix, cStmatrix:
-			w.matrix(in, m)
-		case cBra:
-			if m == mask {
-				if pc = in.target; pc <= in.pc && b.r.stop.Load() { // backward: may never end
-					g.pc = pc
-					return n
-				}
-				continue
-			}
-			g.pc, g.mask = pc+1, mask&^m
-			w.groups = append(w.groups, group{pc: in.target, mask: m})
-			return n
-		case cBrx:
-			w.branchTable(in, g, mask, m)
-			return n
-		case cExit:
-			g.pc, g.mask = pc+1, mask&^m
-			w.exit(m)
-			return n
-		case cTrap:
-			w.trap(in, m)
-			return n
-		case cBar:
-			if m != mask { // a guarded barrier: those whose guard lets them come apart
-				g.pc, g.mask = pc+1, mask&^m
-				w.groups = append(w.groups, group{pc: pc, mask: m})
-				g = &w.groups[len(w.groups)-1]
-			}
-			g.pc, g.mask = pc, m
-			if !w.bar(in, g) {
+		case in.class < cBra:
+			w.compute(in, m)
+		case in.class == cBra && m == mask:
+			if pc = in.target; pc <= in.pc && b.r.stop.Load() { // backward: may never end
+				g.pc = pc
 				return n
 			}
-			g.pc = pc + 1
+			continue
+		case in.class < cBarWarp:
+			w.control(in, g, m)
 			return n
-		case cBarWarp, cShfl, cVote, cMatch, cRedux, cElect:
+		case in.class < cLd:
 			if !w.warpOp(in, g, m) {
 				return n
 			}
 		default:
-			w.other(in, m)
+			w.memory(in, m)
 		}
 		if b.dead {
 			return n
@@ -142,6 +69,126 @@ func (w *warp) execute(g *group, limit int32, most int) (n int) {
 	}
 	g.pc, g.mask = pc, mask
 	return n
+}
+
+// compute runs what changes registers of its own lane only.
+func (w *warp) compute(in *inst, m uint32) {
+	switch in.class {
+	case c64:
+		if d := &w.r64[in.d]; m == ^uint32(0) {
+			fast64(in.op, d, &w.r64[in.a], &w.r64[max(in.b, 0)])
+		} else {
+			fast64(in.op, &w.blend64, &w.r64[in.a], &w.r64[max(in.b, 0)])
+			merge64(d, &w.blend64, m)
+		}
+	case cWide:
+		d := &w.r64[in.d]
+		c := d
+		if in.c >= 0 {
+			c = &w.r64[in.c]
+		}
+		if m == ^uint32(0) {
+			fastWide(in.op, d, &w.r32[in.a], &w.r32[max(in.b, 0)], c)
+		} else {
+			fastWide(in.op, &w.blend64, &w.r32[in.a], &w.r32[max(in.b, 0)], c)
+			merge64(d, &w.blend64, m)
+		}
+	case cShift64:
+		fastShift(in.op, &w.blend64, &w.r64[in.a], &w.r32[in.b])
+		merge64(&w.r64[in.d], &w.blend64, m)
+	case cNarrow:
+		narrow(&w.r32[in.d], &w.r64[in.a], m)
+	case cSetpFast:
+		w.setPreds(in, m, w.compareFast(in))
+	case cLane:
+		w.laneOp(in, m)
+	case cSetp:
+		w.setPreds(in, m, w.compareLanes(in, m))
+	case cSel32:
+		select32(&w.r32[in.d], &w.r32[in.a], &w.r32[in.b], w.predC(in), m)
+	case cSel64:
+		select64(&w.r64[in.d], &w.r64[in.a], &w.r64[in.b], w.predC(in), m)
+	case cPred:
+		w.predOp(in, m)
+	case cCarry:
+		w.carry(in, m)
+	case cPack:
+		w.pack(in, m)
+	case cUnpack:
+		w.unpack(in, m)
+	case cClock:
+		w.clock(in, m)
+	case cSpaceTest:
+		w.spaceTest(in, m)
+	case cActive:
+		for mm := m; mm != 0; mm &= mm - 1 {
+			w.r32[in.d][bits.TrailingZeros32(mm)] = m
+		}
+	case cNop, cSleep: // time does not pass here; a loop that waits is bounded by MaxSteps
+	default:
+		panic("BUG: an instruction without an executor")
+	}
+}
+
+// predC is the predicate operand c.
+func (w *warp) predC(in *inst) uint32 {
+	if in.flags&flagNegC != 0 {
+		return ^w.p[in.c]
+	}
+	return w.p[in.c]
+}
+
+// control runs what may send lanes apart, end them or hold them. It leaves the
+// group, and others it makes, where they go on.
+func (w *warp) control(in *inst, g *group, m uint32) {
+	rest := g.mask &^ m // lanes whose guard passes the instruction by
+	g.pc, g.mask = in.pc+1, rest
+	switch in.class {
+	case cBra:
+		w.groups = append(w.groups, group{pc: in.target, mask: m})
+	case cBrx:
+		w.branchTable(in, m)
+	case cExit:
+		w.exit(m)
+	case cTrap:
+		w.trap(in, m)
+	case cBar:
+		w.groups = append(w.groups, group{pc: in.pc, mask: m})
+		h := &w.groups[len(w.groups)-1]
+		if w.bar(in, h) {
+			h.pc++
+		}
+	}
+}
+
+// memory runs loads, stores and what orders them.
+func (w *warp) memory(in *inst, m uint32) {
+	switch in.class {
+	case cLd:
+		w.load(in, m)
+	case cSt:
+		w.store(in, m)
+	case cLdParam:
+		w.loadParam(in, m)
+	case cMma:
+		w.mma(in, m)
+	case cLdmatrix, cStmatrix:
+		w.matrix(in, m)
+	case cAtom:
+		w.atomic(in, m)
+	case cCpAsync:
+		w.copyAsync(in, m)
+	case cCommit:
+		w.commitAsync(m)
+	case cWait:
+		w.waitAsync(in, m)
+	case cFence:
+		if in.op == 1 {
+			w.b.order.fence(w.id)
+		}
+	default:
+		panic("BUG: an instruction without an executor")
+	}
 }
 
 func (w *warp) checkGuard(in *inst, m uint32) {
@@ -154,47 +201,8 @@ func (w *warp) checkGuard(in *inst, m uint32) {
 	}
 }
 
-// other runs what is rare.
-func (w *warp) other(in *inst, m uint32) {
-	switch in.class {
-	case cPred:
-		w.predOp(in, m)
-	case cCarry:
-		w.carry(in, m)
-	case cPack:
-		w.pack(in, m)
-	case cUnpack:
-		w.unpack(in, m)
-	case cClock:
-		w.clock(in, m)
-	case cFence:
-		if in.op == 1 {
-			w.b.order.fence(w.id)
-		}
-	case cActive:
-		for mm := m; mm != 0; mm &= mm - 1 {
-			w.r32[in.d][bits.TrailingZeros32(mm)] = m
-		}
-	case cAtom:
-		w.atomic(in, m)
-	case cCpAsync:
-		w.copyAsync(in, m)
-	case cCommit:
-		w.commitAsync(m)
-	case cWait:
-		w.waitAsync(in, m)
-	case cSpaceTest:
-		w.spaceTest(in, m)
-	case cSleep:
-		// time does not pass here; a loop that waits is bounded by MaxSteps
-	case cNop:
-	default:
-		panic("BUG: an instruction without an executor")
-	}
-}
-
 // branchTable sends each lane to its place of the table.
-func (w *warp) branchTable(in *inst, g *group, mask, m uint32) {
+func (w *warp) branchTable(in *inst, m uint32) {
 	to := map[int32]uint32{}
 	var order []int32
 	for mm := m; mm != 0; mm &= mm - 1 {
@@ -210,7 +218,6 @@ func (w *warp) branchTable(in *inst, g *group, mask, m uint32) {
 		}
 		to[t] |= 1 << i
 	}
-	g.pc, g.mask = in.pc+1, mask&^m
 	for _, t := range order {
 		w.groups = append(w.groups, group{pc: t, mask: to[t]})
 	}
