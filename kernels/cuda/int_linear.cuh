@@ -72,28 +72,30 @@ constexpr int kSegments = 8;            // at most
 constexpr int kPartRow = 20;            // floats from a column (row of x) of a strip's sums to the next: no bank twice
 constexpr int kPart = 8 * kPartRow;
 
-// prepare norms and rounds x into shared memory: q (K block, row) of 32 bytes, meta (K block, row) of kMeta floats.
-template <class T>
+// prepare norms and rounds x into shared memory: q (K block, row) of 32 bytes, meta (K block, row) of kMeta floats. sums has 9 floats a row.
+template <class T, bool One>
 __device__ __forceinline__ void prepare(const Linear& c, u8* q, float* meta, float* sums, int warp, int lane) {
 	constexpr int M = Gemv<T>::kMeta;
-	int blocks = c.blobs * T::kBlocks, k = blocks * 32;
+	int rows = One ? 1 : c.rows, blocks = c.blobs * T::kBlocks, k = blocks * 32;
+	float* inverse = sums + 8 * rows;
 	if (c.norm) {
-		for (int i = warp; i < 8 * c.rows; i += c.segments) { // the work of eight warps a row
+		for (int i = warp; i < 8 * rows; i += c.segments) { // the work of eight warps a row
 			float s = warp_sum(square_sum_256(c.x + (size_t)(i / 8) * c.ldx, k, i % 8 * 32 + lane));
 			if (lane == 0) sums[i] = s;
 		}
 		__syncthreads();
+		for (int r = threadIdx.x; r < rows; r += blockDim.x) inverse[r] = rms_inverse_256(sums + 8 * r, k, c.eps);
+		__syncthreads();
 	}
-	for (int r = 0; r < c.rows; r++) {
-		const float* x = c.x + (size_t)r * c.ldx;
-		float inv = c.norm ? rms_inverse_256(sums + 8 * r, k, c.eps) : 1.0f;
+	u32 reciprocal = (65535 + rows) / rows; // i·reciprocal/65536 is i/rows: both are small (linear_int.go, gemvValues)
 #pragma unroll 2
-		for (int b0 = warp * 4; b0 < blocks; b0 += c.segments * 4) {
-			int b = b0 + lane / 8, i = b * c.rows + r;
-			bool live = b < blocks;
-			float4 v = live ? normed(x, c.norm, inv, b * 32 + lane % 8 * 4) : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-			quantize4(v, Act{q + i * 32, meta + i * M, meta + i * M + 1, 1}, T::kFold, T::kOffset, lane, live);
-		}
+	for (int i0 = warp * 4; i0 < blocks * rows; i0 += c.segments * 4) {
+		int i = i0 + lane / 8, b = One ? i : i * reciprocal >> 16, r = One ? 0 : i - b * rows;
+		bool live = b < blocks;
+		float4 v = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+		if (live) v = normed(c.x + (size_t)r * c.ldx, c.norm, c.norm ? inverse[r] : 1.0f, b * 32 + lane % 8 * 4);
+		quantize4(v, Act{q + i * 32, meta + i * M, meta + i * M + 1, 1}, T::kFold, T::kOffset, lane, live);
+		if (M == 4 && live && lane % 8 == 1) meta[i * M + 3] = 0.0f;
 	}
 	__syncthreads();
 }
@@ -129,7 +131,7 @@ __device__ __forceinline__ void gemv(const Linear& c) {
 	};
 #pragma unroll 1
 	for (int i = 0; i < D - 1; i++) copy();
-	prepare<T>(c, q, meta, sums, warp, lane);
+	prepare<T, One>(c, q, meta, sums, warp, lane);
 
 	// where the lane's operand and scales of K block 0 are; columns past the rows repeat the last
 	const u8* q0 = q + (One ? 0 : min(lane / 4, rows - 1) * 32) + lane % 4 * 8;
@@ -219,6 +221,7 @@ struct Tile {
 	static constexpr int kRing = kStagesW * kStrips * kChunk;         // of a warp
 	static constexpr int kStep = NT * 2 * kGroup;
 	static constexpr int kShared = kWarps * kRing + kStagesX * kStep;
+	static_assert(kShared >= kWarps * kStrips * NT * 512, "the sums find no room");
 	static_assert(kStagesX - 1 <= (kStagesW - 1) * kSteps, "W would come after x");
 };
 
@@ -236,31 +239,47 @@ __device__ __forceinline__ void tile(const Linear& c) {
 	int to = cut ? end : c.blobs; // blobs
 	int blocks = c.blobs * T::kBlocks, first = from * T::kBlocks, nblocks = (to - from) * T::kBlocks;
 
-	auto copy_w = [&](int chunk) {
-		int blob = from + chunk * G::kBlobs, n = min(G::kBlobs, to - blob);
+	// What is copied next of W: blobs that are left, where the lane's first piece of each strip is and where it goes.
+	int blobs = to - from;
+	const u8* source[RT];
+#pragma unroll
+	for (int i = 0; i < RT; i++) source[i] = c.w + ((size_t)min(strip0 + i, c.strips - 1) * c.blobs + from) * T::kBytes + lane * 16;
+	u32 w0 = (u32)__cvta_generic_to_shared(ring) + lane * 16, w_to = w0;
+	auto copy_w = [&]() {
 #pragma unroll
 		for (int i = 0; i < RT; i++) {
-			size_t strip = min(strip0 + i, c.strips - 1);
-			copy_async<G::kChunk / 16>((u32)__cvta_generic_to_shared(ring) + (chunk % G::kStagesW * RT + i) * G::kChunk + lane * 16,
-				c.w + (strip * c.blobs + blob) * T::kBytes + lane * 16, n * (T::kBytes / 16), lane);
+			copy_async<G::kChunk / 16>(w_to + i * G::kChunk, source[i], min(G::kBlobs, blobs) * (T::kBytes / 16), lane);
+			source[i] += G::kChunk;
 		}
+		blobs -= G::kBlobs;
+		w_to = w_to == w0 + (G::kStagesW - 1) * RT * G::kChunk ? w0 : w_to + RT * G::kChunk;
 	};
-	auto copy_x = [&](int step) {
-		constexpr int P = G::kGroup / 16; // pieces of a K block
-		int n = min(2, nblocks - 2 * step) * P;
-		u32 s = (u32)__cvta_generic_to_shared(steps + step % G::kStagesX * G::kStep);
+	// And of x: a thread has a piece of every 128; of the step's second K block where late is 1.
+	constexpr int P = G::kGroup / 16, kShare = (NT * 2 * P + 127) / 128;
+	int steps_left = nblocks, late[kShare];
+	const u8* operand[kShare];
 #pragma unroll
-		for (int i = threadIdx.x; i < NT * 2 * P; i += 128) {
-			int g = min(group0 + i / (2 * P), groups - 1), o = i % (2 * P);
-			const u8* p = c.operand + ((size_t)g * blocks + first + 2 * step) * G::kGroup + o * 16;
-			if (o < n) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(s + i * 16), "l"(p) : "memory");
+	for (int i = 0; i < kShare; i++) {
+		int piece = threadIdx.x + i * 128, o = piece % (2 * P);
+		late[i] = piece >= NT * 2 * P ? 2 : o >= P; // 2: never
+		operand[i] = c.operand + ((size_t)min(group0 + piece / (2 * P), groups - 1) * blocks + first) * G::kGroup + o * 16;
+	}
+	u32 x0 = (u32)__cvta_generic_to_shared(steps) + threadIdx.x * 16, x_to = x0;
+	auto copy_x = [&]() {
+#pragma unroll
+		for (int i = 0; i < kShare; i++) {
+			if (late[i] < min(2, steps_left))
+				asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(x_to + i * 2048), "l"(operand[i]) : "memory");
+			operand[i] += 2 * G::kGroup;
 		}
+		steps_left -= 2;
+		x_to = x_to == x0 + (G::kStagesX - 1) * G::kStep ? x0 : x_to + G::kStep;
 	};
-#pragma unroll
-	for (int i = 0; i < G::kStagesW - 1; i++) copy_w(i);
-#pragma unroll
+#pragma unroll 1
+	for (int i = 0; i < G::kStagesW - 1; i++) copy_w();
+#pragma unroll 1
 	for (int i = 0; i < G::kStagesX - 1; i++) {
-		copy_x(i);
+		copy_x();
 		commit();
 	}
 
@@ -273,28 +292,29 @@ __device__ __forceinline__ void tile(const Linear& c) {
 #pragma unroll
 				for (int e = 0; e < 4; e++) total[i][j][e] = __fadd_rn(total[i][j][e], acc[i][j][e]), acc[i][j][e] = 0.0f;
 	};
-	auto ready = [&](int step) { // waits for a step, and sends for the one that takes the place of the last
-		wait<G::kStagesX - 2>();
+	typename T::Slim head[RT];
+	const u8 *w = ring, *chunk = ring, *x_step = steps; // what is read next
+	int left = end - from; // blobs of the segment
+	for (int b0 = 0; nblocks > 0; nblocks -= 2, b0 = (b0 + 2) % (G::kBlobs * T::kBlocks)) { // b0: K block of the chunk
+		wait<G::kStagesX - 2>(); // then send for what takes the place of the step before
 		__syncthreads();
-		copy_x(step + G::kStagesX - 1);
-		if (step % G::kSteps == 0) copy_w(step / G::kSteps + G::kStagesW - 1);
+		copy_x();
+		if (b0 == 0) copy_w();
 		commit();
-	};
-	for (int chunk = 0, blob = from; blob < to; chunk++) {
-		ready(chunk * G::kSteps);
-		const u8* w[RT];
+		if (b0 == 0) {
+			w = chunk;
+			chunk = chunk == ring + (G::kStagesW - 1) * RT * G::kChunk ? ring : chunk + RT * G::kChunk;
 #pragma unroll
-		for (int i = 0; i < RT; i++) w[i] = ring + (chunk % G::kStagesW * RT + i) * G::kChunk;
-		typename T::Head head[RT] = {{w[0], lane}, {w[1], lane}};
+			for (int i = 0; i < RT; i++) head[i] = typename T::Slim(w + i * G::kChunk, lane);
+		}
 #pragma unroll
-		for (int b = 0; b < G::kBlobs * T::kBlocks; b++) {
-			int step = chunk * G::kSteps + b / 2;
-			if (b > 0 && b % 2 == 0) ready(step);
-			if (T::kBlocks == 1 && blob >= to) break;
+		for (int u = 0; u < 2; u++) {
+			if (T::kBlocks == 1 && u >= nblocks) break;
+			int b = T::kBlocks == 1 ? u : b0 + u;
 			typename T::Frag f[RT];
 #pragma unroll
-			for (int i = 0; i < RT; i++) T::load(f[i], head[i], w[i] + b / T::kBlocks * T::kBytes, b % T::kBlocks, lane);
-			const u8* x = steps + step % G::kStagesX * G::kStep + b % 2 * G::kGroup;
+			for (int i = 0; i < RT; i++) T::load(f[i], head[i], w + i * G::kChunk + b / T::kBlocks * T::kBytes, b % T::kBlocks, lane);
+			const u8* x = x_step + u * G::kGroup;
 #pragma unroll
 			for (int j = 0; j < NT; j++, x += 2 * G::kGroup) {
 				uint2 q = at<uint2>(x + lane * 8);
@@ -303,19 +323,20 @@ __device__ __forceinline__ void tile(const Linear& c) {
 					float4 v = at<float4>(x + 256 + lane % 4 * 16);
 					m = {{v.x, v.y}, {v.z, v.w}};
 				} else {
-					float2 u = at<float2>(x + 256 + lane % 4 * 16);
-					float4 v = at<float4>(x + 320 + lane % 4 * 16);
+					float2 u = at<float2>(x + 256 + lane % 4 * 8);
+					float4 v = at<float4>(x + 288 + lane % 4 * 16);
 					m = {{u.x, u.y}, {v.x, v.y, v.z, v.w}};
 				}
 #pragma unroll
 				for (int i = 0; i < RT; i++) f[i].template multiply<2>(acc[i][j], q.x, q.y, m);
 			}
-			if (b % T::kBlocks == T::kBlocks - 1 && ++blob == end) {
+			if (b % T::kBlocks == T::kBlocks - 1 && --left == 0) {
 				flush();
 				segment++;
-				end = (segment + 1) * c.blobs / c.segments;
+				left = (segment + 1) * c.blobs / c.segments - segment * c.blobs / c.segments;
 			}
 		}
+		x_step = x_step == steps + (G::kStagesX - 1) * G::kStep ? steps : x_step + G::kStep;
 	}
 	wait<0>();
 
@@ -348,21 +369,33 @@ __device__ __forceinline__ void tile(const Linear& c) {
 			}
 		}
 	}
-	bool gated = c.flags & kGated;
+
+	// The warp's sums go through shared memory, 32 floats a quad lane turned by 8, so that no two lanes meet in a bank and the rest is
+	// a loop whose lanes have neighbours in y.
+	__syncthreads();
+	float* own = reinterpret_cast<float*>(shared) + warp * RT * NT * 128;
 #pragma unroll
-	for (int j = 0; j < NT; j++) {
+	for (int i = 0; i < RT * NT; i++)
 #pragma unroll
-		for (int e = 0; e < 4; e++) { // columns of y lane/4 and, not gated, 8 more; rows 2·(lane%4) and 1 more
-			int row = (group0 + j) * 8 + lane % 4 * 2 + e % 2;
-			if (row >= c.rows || (gated && e >= 2)) continue;
-#pragma unroll
-			for (int i = 0; i < RT; i++) {
-				int col = (strip0 + i) * (gated ? 8 : 16) + lane / 4 + e / 2 * 8;
-				if (strip0 + i < c.strips && col < c.out) finish(c, row, col, total[i][j][e], total[i][j][e / 2 * 2 + e % 2 == e && e < 2 ? e + 2 : e]);
-			}
+		for (int e = 0; e < 4; e++) {
+			int q = lane % 4;
+			own[i * 128 + q * 32 + (e % 2 * 16 + e / 2 * 8 + lane / 4 + q * 8) % 32] = total[i / NT][i % NT][e];
 		}
+	__syncwarp();
+	bool gated = c.flags & kGated;
+	int half = lane % 16; // of a strip's rows
+#pragma unroll 1
+	for (int i = 0; i < RT * NT * 4; i++) {
+		int strip = strip0 + i / (NT * 4), q = i % 4, row = (group0 + i / 4 % NT) * 8 + q * 2 + lane / 16;
+		int col = gated ? strip * 8 + half : strip * 16 + half;
+		if (row >= c.rows || strip >= c.strips || col >= c.out || (gated && half >= 8)) continue;
+		const float* p = own + i * 32;
+		finish(c, row, col, p[(lane + q * 8) % 32], p[(lane + 8 + q * 8) % 32]);
 	}
 }
+
+// tile_blocks is how many blocks should find registers on a multiprocessor: as many as ptxas manages without spilling, on all targets.
+constexpr int tile_blocks(int nt, int fold) { return nt == 8 ? 2 : (nt == 4 ? 3 : 4) - (fold >= kFoldHalves ? 1 : 0); }
 
 #define INT_GEMV(T, NAME, ONE, SUFFIX)                                                                                                 \
 	extern "C" __global__ void __launch_bounds__(256, 2) int_gemv##SUFFIX##_##NAME(const u8* w, const float* x, const float* norm, float* y,        \
@@ -371,7 +404,7 @@ __device__ __forceinline__ void tile(const Linear& c) {
 	}
 
 #define INT_TILE(T, NAME, NT)                                                                                                          \
-	extern "C" __global__ void __launch_bounds__(128, NT == 8 ? 2 : NT == 4 ? 3 : 4) int_tile##NT##_##NAME(const u8* w, const u8* operand, float* y,                  \
+	extern "C" __global__ void __launch_bounds__(128, tile_blocks(NT, T::kFold)) int_tile##NT##_##NAME(const u8* w, const u8* operand, float* y,                  \
 		const float* bias, float4* parts, u32* counters, int rows, int ldy, int out, int strips, int blobs, int segments, u32 flags) { \
 		tile<T, NT>(Linear{w, nullptr, nullptr, operand, y, bias, parts, counters, rows, 0, ldy, out, strips, blobs, segments, 0.0f,   \
 			flags});                                                                                                                   \

@@ -34,13 +34,13 @@ struct Act {
 };
 
 // A group of the operand form in device memory is 8 rows: [K block][q: 8 × 32 bytes][quad lane 0 … 3: d of rows 2i, 2i+1, then the
-// folds of both]; where halves are folded: 128 bytes [4 × (d, d, unused, unused)] [4 × (first half of both, second half of both)].
-__host__ __device__ constexpr int group_bytes(int fold) { return fold >= kFoldHalves ? 384 : 320; }
+// folds of both]; where halves are folded: [quad lane: d, d] [quad lane: folds of the first half of both, of the second of both].
+__host__ __device__ constexpr int group_bytes(int fold) { return fold >= kFoldHalves ? 352 : 320; }
 
 __device__ __forceinline__ Act group_act(u8* group, int row, int fold) {
-	float* meta = reinterpret_cast<float*>(group + 256) + row / 2 * 4 + row % 2;
-	if (fold < kFoldHalves) return {group + row * 32, meta, meta + 2, 0};
-	return {group + row * 32, meta, meta + 16, 2};
+	float* meta = reinterpret_cast<float*>(group + 256) + row % 2;
+	if (fold < kFoldHalves) return {group + row * 32, meta + row / 2 * 4, meta + row / 2 * 4 + 2, 0};
+	return {group + row * 32, meta + row / 2 * 2, meta + 8 + row / 2 * 4, 2};
 }
 
 __device__ __forceinline__ float eight_max(float v) {

@@ -10,14 +10,16 @@
 //	Q4_1  1   lane: as Q4_0; pairs: d d m m
 //	Q5_0  1   lane: as Q4_0; lane: 16 bits, bit 4·p+i is the fifth of byte j of a_i, p = 0, 2, 1, 3 for j = 0 … 3; pairs: d d
 //	Q5_1  1   lane: as Q5_0; pairs: d d m m
-//	Q4_K  8   pairs: d d m m; pairs: 8 × 24 bits: scales (6 bits) of both rows, minima of both; 8 × lane: as Q4_0
-//	Q5_K  8   as Q4_K up to the nibbles; lane: 4 words, bit 8·j+4·(b%2)+i of word b/2 is the fifth of byte j of a_i of K block b
+//	Q4_K  8   pairs: d d m m; for each K block 24 bits of a pair, scales (6 bits) of both rows, minima of both: pairs: 8 × the lower 16,
+//	          pairs: 8 × the upper 8; 8 × lane: as Q4_0
+//	Q5_K  8   as Q4_K; 4 × lane: a word, bit 8·j+4·(b%2)+i of word b/2 is the fifth of byte j of a_i of K block b
 //	Q6_K  8   pairs: d d; 8 × pairs: scale+128 of the halves of row r, of r+8; 8 × lane: as Q4_0;
 //	          8 × lane: a word, bits 8·j+2·i, +1 are the upper bits of byte j of a_i
 //	Q2_K  8   pairs: d d m m; 8 × pairs: scale | minimum << 4 of the halves of r, of r+8; 8 × lane: a word as the last of Q6_K
 //
-// Each type gives kBlocks (K blocks of a blob), kBytes, kFold and kOffset (see int_quantize.cuh), a Head, what a lane keeps of a blob,
-// and a Frag, what it needs of a K block: load makes one, multiply adds its products with 8 rows of x to a lane's four sums.
+// Each type gives kBlocks (K blocks of a blob), kBytes, kFold and kOffset (see int_quantize.cuh), a Head, what a lane keeps of a blob
+// (Slim: less, where registers are few), and a Frag, what it needs of a K block: load makes one, multiply adds its products with 8 rows
+// of x to a lane's four sums.
 // kChunk is the number of blobs copied at a time.
 #pragma once
 #include "int_quantize.cuh"
@@ -28,16 +30,9 @@ struct Meta {
 	float f[4];
 };
 
-__device__ __forceinline__ float half_low(u32 v) {
-	float f;
-	asm("{.reg .b16 l, h; mov.b32 {l, h}, %1; cvt.f32.f16 %0, l;}" : "=f"(f) : "r"(v));
-	return f;
-}
-
-__device__ __forceinline__ float half_high(u32 v) {
-	float f;
-	asm("{.reg .b16 l, h; mov.b32 {l, h}, %1; cvt.f32.f16 %0, h;}" : "=f"(f) : "r"(v));
-	return f;
+// halves makes two floats of a word's two binary16.
+__device__ __forceinline__ void halves(float (&f)[2], u32 v) {
+	asm("{.reg .b16 l, h; mov.b32 {l, h}, %2; cvt.f32.f16 %0, l; cvt.f32.f16 %1, h;}" : "=f"(f[0]), "=f"(f[1]) : "r"(v));
 }
 
 // mma32 and mma16 are exact sums of 32 and 16 products, from kMagicBits.
@@ -104,41 +99,42 @@ struct MinFrag {
 
 // NoHead is the head of a type whose blob is one K block.
 struct NoHead {
+	NoHead() = default;
 	__device__ __forceinline__ NoHead(const u8*, int) {}
 };
 
 struct Q8_0 {
 	static constexpr int kBlocks = 1, kBytes = 544, kFold = kFoldOffset, kOffset = 0, kChunk = 2;
-	typedef NoHead Head;
+	typedef NoHead Head, Slim;
 	typedef OffsetFrag<kOffset> Frag;
 	static __device__ __forceinline__ void load(Frag& f, const Head&, const u8* blob, int, int lane) {
 		uint4 w = at<uint4>(blob + lane * 16);
 		u32 d = at<u32>(blob + 512 + lane / 4 * 4);
 		f.a[0] = w.x, f.a[1] = w.y, f.a[2] = w.z, f.a[3] = w.w;
-		f.d[0] = half_low(d), f.d[1] = half_high(d);
+		halves(f.d, d);
 	}
 };
 
 struct Q4_0 {
 	static constexpr int kBlocks = 1, kBytes = 288, kFold = kFoldOffset, kOffset = 8, kChunk = 4;
-	typedef NoHead Head;
+	typedef NoHead Head, Slim;
 	typedef OffsetFrag<kOffset> Frag;
 	static __device__ __forceinline__ void load(Frag& f, const Head&, const u8* blob, int, int lane) {
 		nibbles(f.a, at<uint2>(blob + lane * 8));
 		u32 d = at<u32>(blob + 256 + lane / 4 * 4);
-		f.d[0] = half_low(d), f.d[1] = half_high(d);
+		halves(f.d, d);
 	}
 };
 
 struct Q4_1 {
 	static constexpr int kBlocks = 1, kBytes = 320, kFold = kFoldMin, kOffset = 0, kChunk = 4;
-	typedef NoHead Head;
+	typedef NoHead Head, Slim;
 	typedef MinFrag Frag;
 	static __device__ __forceinline__ void load(Frag& f, const Head&, const u8* blob, int, int lane) {
 		nibbles(f.a, at<uint2>(blob + lane * 8));
 		uint2 d = at<uint2>(blob + 256 + lane / 4 * 8);
-		f.d[0] = half_low(d.x), f.d[1] = half_high(d.x);
-		f.min[0] = half_low(d.y), f.min[1] = half_high(d.y);
+		halves(f.d, d.x);
+		halves(f.min, d.y);
 	}
 };
 
@@ -151,87 +147,107 @@ __device__ __forceinline__ void fifths(u32 (&a)[4], u32 h) {
 
 struct Q5_0 {
 	static constexpr int kBlocks = 1, kBytes = 352, kFold = kFoldOffset, kOffset = 16, kChunk = 4;
-	typedef NoHead Head;
+	typedef NoHead Head, Slim;
 	typedef OffsetFrag<kOffset> Frag;
 	static __device__ __forceinline__ void load(Frag& f, const Head&, const u8* blob, int, int lane) {
 		nibbles(f.a, at<uint2>(blob + lane * 8));
 		fifths(f.a, at<u16>(blob + 256 + lane * 2));
 		u32 d = at<u32>(blob + 320 + lane / 4 * 4);
-		f.d[0] = half_low(d), f.d[1] = half_high(d);
+		halves(f.d, d);
 	}
 };
 
 struct Q5_1 {
 	static constexpr int kBlocks = 1, kBytes = 384, kFold = kFoldMin, kOffset = 0, kChunk = 4;
-	typedef NoHead Head;
+	typedef NoHead Head, Slim;
 	typedef MinFrag Frag;
 	static __device__ __forceinline__ void load(Frag& f, const Head&, const u8* blob, int, int lane) {
 		nibbles(f.a, at<uint2>(blob + lane * 8));
 		fifths(f.a, at<u16>(blob + 256 + lane * 2));
 		uint2 d = at<uint2>(blob + 320 + lane / 4 * 8);
-		f.d[0] = half_low(d.x), f.d[1] = half_high(d.x);
-		f.min[0] = half_low(d.y), f.min[1] = half_high(d.y);
+		halves(f.d, d.x);
+		halves(f.min, d.y);
 	}
 };
 
-// Sixes is the head of Q4_K and Q5_K. Scales and minima are 6 bits. Bits i … i+5 of a word become the float 2^23 + v·2^i by setting the
-// exponent above them; one multiply-add then takes 2^23 off and multiplies by d, without rounding: d has 11 bits.
-struct Sixes {
-	float d[2], dAway[2], m[2], mAway[2]; // d, m scaled by 2^-i of their field, and what 2^23 times that is
-	u32 bits[6];
+// Scales and minima of Q4_K and Q5_K are 6 bits, 24 bits of a K block for a pair. Bits i … i+5 of a word become the float 2^23 + v·2^i
+// by setting the exponent above them; taking 2^23 off and multiplying by d·2^-i does not round: d has 11 bits.
+template <u32 Mask>
+__device__ __forceinline__ float field(u32 v) {
+	float f;
+	asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=f"(f) : "r"(v), "n"(Mask), "r"(0x4b000000)); // (a & b) | c
+	return f;
+}
 
-	__device__ __forceinline__ Sixes(const u8* blob, int lane) {
-		const u8* p = blob + lane / 4 * 8;
-		uint2 v = at<uint2>(p);
-		d[0] = half_low(v.x), d[1] = half_high(v.x) * 0x1p-6f;
-		m[0] = half_low(v.y) * -0x1p-12f, m[1] = half_high(v.y) * -0x1p-12f;
+// Pairs is d and the minima's scale of a pair, less the powers of two of their fields.
+struct Pairs {
+	float d[2], m[2];
+	Pairs() = default;
+	__device__ __forceinline__ Pairs(const u8* blob, int lane) {
+		uint2 v = at<uint2>(blob + lane / 4 * 8);
+		halves(d, v.x);
+		halves(m, v.y);
+		d[1] *= 0x1p-6f, m[0] *= -0x1p-12f, m[1] *= -0x1p-12f;
+	}
+};
+
+// PairsSlim keeps no more than that; PairsHead all scales of a blob, b then being known.
+struct PairsSlim : Pairs {
+	PairsSlim() = default;
+	__device__ __forceinline__ PairsSlim(const u8* blob, int lane) : Pairs(blob, lane) {}
+	__device__ __forceinline__ void scales(MinFrag& f, const u8* blob, int b, int lane) const {
+		u32 v = at<u16>(blob + 64 + lane / 4 * 16 + b * 2) | (u32)at<u8>(blob + 192 + lane / 4 * 8 + b) << 16;
+		f.d[0] = __fmul_rn(d[0], __fsub_rn(field<0x3f>(v), 0x1p23f));
+		f.d[1] = __fmul_rn(d[1], __fsub_rn(field<0xfc0>(v), 0x1p23f));
+		f.min[0] = __fmul_rn(m[0], __fsub_rn(field<0x3f000>(v), 0x1p23f));
+		f.min[1] = __fmul_rn(m[1], __fsub_rn(field<0x3f000>(v >> 6), 0x1p23f));
+	}
+};
+
+struct PairsHead : Pairs {
+	float dAway[2], mAway[2]; // 2^23 of d and m
+	u32 low[4], high[2];      // 16 and 8 bits of each K block
+	__device__ __forceinline__ PairsHead(const u8* blob, int lane) : Pairs(blob, lane) {
 #pragma unroll
 		for (int i = 0; i < 2; i++) dAway[i] = d[i] * -0x1p23f, mAway[i] = m[i] * -0x1p23f;
-		p = blob + 64 + lane / 4 * 24;
-#pragma unroll
-		for (int i = 0; i < 3; i++) {
-			v = at<uint2>(p + 8 * i);
-			bits[2 * i] = v.x, bits[2 * i + 1] = v.y;
-		}
+		uint4 v = at<uint4>(blob + 64 + lane / 4 * 16);
+		uint2 w = at<uint2>(blob + 192 + lane / 4 * 8);
+		low[0] = v.x, low[1] = v.y, low[2] = v.z, low[3] = v.w;
+		high[0] = w.x, high[1] = w.y;
 	}
-
-	static __device__ __forceinline__ float field(u32 v, u32 mask) { return __uint_as_float((v & mask) | 0x4b000000); }
-
-	__device__ __forceinline__ void scales(MinFrag& f, int b) const {
-		int at = 24 * b, w = at / 32, s = at % 32;
-		u32 v = s == 0 ? bits[w] : s <= 8 ? bits[w] >> s : __funnelshift_r(bits[w], bits[w + 1], s);
-		f.d[0] = fmaf(d[0], field(v, 0x3f), dAway[0]);
-		f.d[1] = fmaf(d[1], field(v, 0xfc0), dAway[1]);
-		f.min[0] = fmaf(m[0], field(v, 0x3f000), mAway[0]);
-		f.min[1] = fmaf(m[1], field(v >> 6, 0x3f000), mAway[1]);
+	__device__ __forceinline__ void scales(MinFrag& f, const u8*, int b, int) const {
+		u32 v = __byte_perm(low[b / 2], high[b / 4], 0x7010 + b % 2 * 0x22 + (4 + b % 4) * 0x100);
+		f.d[0] = fmaf(d[0], field<0x3f>(v), dAway[0]);
+		f.d[1] = fmaf(d[1], field<0xfc0>(v), dAway[1]);
+		f.min[0] = fmaf(m[0], field<0x3f000>(v), mAway[0]);
+		f.min[1] = fmaf(m[1], field<0x3f000>(v >> 6), mAway[1]);
 	}
 };
 
 struct Q4_K {
 	static constexpr int kBlocks = 8, kBytes = 2304, kFold = kFoldMin, kOffset = 0, kChunk = 1;
-	typedef Sixes Head;
+	typedef PairsHead Head;
+	typedef PairsSlim Slim;
 	typedef MinFrag Frag;
-	static __device__ __forceinline__ void load(Frag& f, const Head& h, const u8* blob, int b, int lane) {
+	template <class H>
+	static __device__ __forceinline__ void load(Frag& f, const H& h, const u8* blob, int b, int lane) {
 		nibbles(f.a, at<uint2>(blob + 256 + b * 256 + lane * 8));
-		h.scales(f, b);
+		h.scales(f, blob, b, lane);
 	}
 };
 
 struct Q5_K {
 	static constexpr int kBlocks = 8, kBytes = 2816, kFold = kFoldMin, kOffset = 0, kChunk = 1;
-	struct Head : Sixes {
-		u32 high[4];
-		__device__ __forceinline__ Head(const u8* blob, int lane) : Sixes(blob, lane) {
-			uint4 v = at<uint4>(blob + 2304 + lane * 16);
-			high[0] = v.x, high[1] = v.y, high[2] = v.z, high[3] = v.w;
-		}
-	};
+	typedef PairsHead Head;
+	typedef PairsSlim Slim;
 	typedef MinFrag Frag;
-	static __device__ __forceinline__ void load(Frag& f, const Head& h, const u8* blob, int b, int lane) {
+	template <class H>
+	static __device__ __forceinline__ void load(Frag& f, const H& h, const u8* blob, int b, int lane) {
 		nibbles(f.a, at<uint2>(blob + 256 + b * 256 + lane * 8));
+		u32 high = at<u32>(blob + 2304 + b / 2 * 128 + lane * 4);
 #pragma unroll
-		for (int i = 0; i < 4; i++) f.a[i] |= (b % 2 ? h.high[b / 2] >> i : h.high[b / 2] << (4 - i)) & 0x10101010;
-		h.scales(f, b);
+		for (int i = 0; i < 4; i++) f.a[i] |= (b % 2 ? high >> i : high << (4 - i)) & 0x10101010;
+		h.scales(f, blob, b, lane);
 	}
 };
 
@@ -263,15 +279,16 @@ __device__ __forceinline__ float byte_float(u32 w, int i, float away) {
 // DHead is the head of the types with integer scales of halves.
 struct DHead {
 	float d[2];
+	DHead() = default;
 	__device__ __forceinline__ DHead(const u8* blob, int lane) {
 		u32 v = at<u32>(blob + lane / 4 * 4);
-		d[0] = half_low(v), d[1] = half_high(v);
+		halves(d, v);
 	}
 };
 
 struct Q6_K {
 	static constexpr int kBlocks = 8, kBytes = 3360, kFold = kFoldHalves, kOffset = 32, kChunk = 1;
-	typedef DHead Head;
+	typedef DHead Head, Slim;
 	typedef HalvesFrag Frag;
 	static __device__ __forceinline__ void load(Frag& f, const Head& h, const u8* blob, int b, int lane) {
 		nibbles(f.a, at<uint2>(blob + 288 + b * 256 + lane * 8));
@@ -310,12 +327,14 @@ struct Q2_K {
 	static constexpr int kBlocks = 8, kBytes = 1344, kFold = kFoldSums, kOffset = 0, kChunk = 1;
 	struct Head {
 		float d[2], m[2];
+		Head() = default;
 		__device__ __forceinline__ Head(const u8* blob, int lane) {
 			uint2 v = at<uint2>(blob + lane / 4 * 8);
-			d[0] = half_low(v.x), d[1] = half_high(v.x);
-			m[0] = half_low(v.y), m[1] = half_high(v.y);
+			halves(d, v.x);
+			halves(m, v.y);
 		}
 	};
+	typedef Head Slim;
 	typedef Q2Frag Frag;
 	static __device__ __forceinline__ void load(Frag& f, const Head& h, const u8* blob, int b, int lane) {
 		u32 w = at<u32>(blob + 320 + b * 128 + lane * 4), s = at<u32>(blob + 64 + b * 32 + lane / 4 * 4);

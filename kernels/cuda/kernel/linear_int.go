@@ -53,7 +53,7 @@ func (t *intType) module() string { return "linear_int_" + t.name }
 // group is the size of the operand form of 8 rows of a K block.
 func (t *intType) group() int {
 	if t.fold >= foldHalves {
-		return 384
+		return 352
 	}
 	return 320
 }
@@ -155,11 +155,11 @@ func (s *intShape) gemvShared(rows int) int {
 	if s.fold >= foldHalves {
 		meta = 16
 	}
-	return s.segments*stages*s.chunk*s.bytes + s.blobs*s.blocks*rows*(32+meta) + 2*s.segments*4*160 + rows*8*4
+	return s.segments*stages*s.chunk*s.bytes + s.blobs*s.blocks*rows*(32+meta) + 2*s.segments*4*160 + rows*9*4
 }
 
 // gemvRegisters is above what ptxas gives any gemv.
-const gemvRegisters = 80
+const gemvRegisters = 112
 
 func (s *intShape) gemv(t Target, w *Weight, c LinearCall, flags uint32, shared int) Launch {
 	threads := 32 * s.segments

@@ -1,5 +1,24 @@
 package kernel
 
+import (
+	"fmt"
+
+	"hearth/kernels"
+)
+
+// IsInt says whether a type has integer kernels.
+func IsInt(t kernels.DType) bool { return intTypes[t] != nil }
+
+// IntGeometry is what int_weights.cuh must say of each type.
+func IntGeometry() map[string]string {
+	folds := []string{"kFoldOffset", "kFoldMin", "kFoldHalves", "kFoldSums"}
+	g := map[string]string{}
+	for _, t := range intTypes {
+		g[t.name] = fmt.Sprintf("kBlocks = %d, kBytes = %d, kFold = %s, kOffset = %d, kChunk = %d", t.blocks, t.bytes, folds[t.fold], t.offset, t.chunk)
+	}
+	return g
+}
+
 // The tiers of the integer linears, for tests that choose one themselves. cut
 // says whether segments go to blocks of their own.
 

@@ -5,11 +5,16 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
 
 	"hearth/kernels"
 	"hearth/kernels/cuda/kernel"
 	"hearth/kernels/kerneltest"
+	"hearth/kernels/ptx/ptxtest"
 )
 
 // intCase is a linear with what is fused, and its inputs on the host.
@@ -22,6 +27,7 @@ type intCase struct {
 	norm     bool
 	bias     bool
 	residual bool
+	rows     []int // nil: intRows
 
 	tensors []*kernels.Tensor
 	x       []float32 // (intMaxRows, k)
@@ -182,22 +188,6 @@ func (c *intCase) reference(t *testing.T, rows int) (want, tol []float64) {
 	return want, tol
 }
 
-func floatBytes(v []float32) []byte {
-	b := make([]byte, 4*len(v))
-	for i, f := range v {
-		binary.LittleEndian.PutUint32(b[4*i:], math.Float32bits(f))
-	}
-	return b
-}
-
-func bytesFloat(b []byte) []float32 {
-	v := make([]float32, len(b)/4)
-	for i := range v {
-		v[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
-	}
-	return v
-}
-
 // intTier makes the launches of a call one way.
 type intTier struct {
 	name    string
@@ -216,72 +206,202 @@ var intTiers = []intTier{
 	}},
 }
 
-func TestIntLinear(t *testing.T) {
-	rows := []int{1, 2, 7, 8, 9, 17, 33, 64, 65, 70, 129}
-	for _, c := range []intCase{
-		{typ: kernels.Q4_0, parts: []int{35}, k: 96},
-		{typ: kernels.Q8_0, parts: []int{35}, k: 96},
-	} {
-		c.make()
-		for _, compute := range []int{80, 90} {
-			t.Run(fmt.Sprintf("%v/%d", &c, compute), func(t *testing.T) {
-				g := newGPU(t, compute)
-				c.run(g, rows)
-			})
+// intCases are each type with shapes that are no multiples of a tile, and what
+// is fused in turn.
+func intCases() (cs []*intCase) {
+	for t := range kernels.DTypes() {
+		typ := kernels.DType(t)
+		if !kernel.IsInt(typ) {
+			continue
 		}
+		k := typ.BlockValues()
+		// an odd number of K blocks, fewer than there are segments
+		small, big, few := k, 2*k, []int{1, 5, 9, 70}
+		if k == 32 {
+			small, big = 3*k, 13*k
+		}
+		cs = append(cs, &intCase{typ: typ, parts: []int{35}, k: small})
+		switch t % 3 {
+		case 0:
+			cs = append(cs, &intCase{typ: typ, parts: []int{40, 9, 10}, k: big, norm: true, bias: true, rows: few})
+		case 1:
+			cs = append(cs, &intCase{typ: typ, parts: []int{44, 44}, k: big, gated: true, act: kernel.SiluMul, norm: true, rows: few})
+		case 2:
+			cs = append(cs, &intCase{typ: typ, parts: []int{131}, k: big, residual: true, rows: few})
+		}
+	}
+	// as many segments as there can be, of unequal length
+	return append(cs, &intCase{typ: kernels.Q8_0, parts: []int{19, 19}, k: 1056, gated: true, act: kernel.GeluMul, bias: true, rows: []int{2, 9, 40}},
+		&intCase{typ: kernels.Q4_K, parts: []int{10, 10}, k: 2304, gated: true, act: kernel.SiluMul, norm: true, residual: true, rows: []int{1, 17}})
+}
+
+// TestIntLinear: every type, tier and number of rows gives what float64 makes
+// of the same rounded x, and a row's bits are the same in all of them.
+func TestIntLinear(t *testing.T) {
+	for _, c := range intCases() {
+		t.Run(c.String(), func(t *testing.T) {
+			c.make()
+			want, tol := c.reference(t, intMaxRows)
+			ptxtest.Run(t, ptxtest.Options{Memory: 16 << 20}, func(t testing.TB, m *ptxtest.Machine) { c.run(t, m, want, tol) })
+		})
 	}
 }
 
-func (c *intCase) run(g *gpu, rows []int) {
-	t := g.t
-	want, tol := c.reference(t, intMaxRows)
+// intRows are around the widths of tiles; the two targets' PTX is nearly the
+// same, so the second is spared some.
+var intRows = map[int][]int{80: {1, 2, 7, 8, 9, 17, 33, 64, 65, 70, 129}, 90: {1, 7, 9, 33, 70}}
+
+// upload puts the inputs of a case on the machine.
+func (c *intCase) upload(t testing.TB, m *ptxtest.Machine) (*kernel.Weight, kernel.LinearCall) {
 	w, err := kernel.NewWeight(c.tensors, c.gated, false)
-	g.check(err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	packed := make([]byte, w.Bytes)
-	w.Pack(packed, 0)
-	w.Addr = g.upload(packed)
+	half := w.Bytes / w.Unit / 2 * w.Unit
+	w.Pack(packed[half:], half)
+	w.Pack(packed[:half], 0)
+	w.Addr = m.Bytes(packed)
 	call := kernel.LinearCall{
-		X: kernel.Mat{Addr: g.upload(floatBytes(c.x)), Stride: c.k}, Y: kernel.Mat{Addr: g.alloc(int64(4 * len(c.y))), Stride: c.out},
+		X: kernel.Mat{Addr: m.Floats(c.x), Stride: c.k}, Y: kernel.Mat{Addr: m.Room(4 * len(c.y)), Stride: c.out},
 		Residual: c.residual, Act: c.act, Eps: intEps,
-		Scratch: g.alloc(kernel.ScratchBytes(w, intMaxRows)), Counters: g.upload(make([]byte, kernel.CounterBytes)),
+		Scratch: m.Room(int(kernel.ScratchBytes(w, intMaxRows))), Counters: m.Bytes(make([]byte, kernel.CounterBytes)),
 	}
 	if c.norm {
-		call.Norm = g.upload(floatBytes(c.weight))
+		call.Norm = m.Floats(c.weight)
 	}
 	if c.bias {
-		call.Bias = g.upload(floatBytes(c.b))
+		call.Bias = m.Floats(c.b)
+	}
+	return w, call
+}
+
+func (c *intCase) run(t testing.TB, m *ptxtest.Machine, want, tol []float64) {
+	w, call := c.upload(t, m)
+	before, err := binary.Append(nil, binary.LittleEndian, c.y)
+	if err != nil {
+		t.Fatal(err)
 	}
 	first := make([]float32, len(c.y)) // what a row was at first: it must stay so in every tier
-	done := 0
+	done, rows := 0, c.rows
+	if rows == nil {
+		rows = intRows[m.Target]
+	}
 	for _, n := range rows {
+		var seen []string // launches; what is chosen is one of the others
 		for _, tier := range intTiers {
 			if n > tier.maxRows {
 				continue
 			}
 			call.Rows = n
-			ls, err := tier.launch(g.target, w, call)
-			g.check(err)
-			g.check(g.mach.Write(uint64(call.Y.Addr), floatBytes(c.y)))
-			g.run(ls)
-			got := make([]byte, 4*len(c.y))
-			g.check(g.mach.Read(uint64(call.Y.Addr), got))
-			for i, v := range bytesFloat(got) {
-				if i >= n*c.out {
+			ls, err := tier.launch(intTarget(m), w, call)
+			if key := fmt.Sprint(ls); err == nil && slices.Contains(seen, key) {
+				continue
+			} else {
+				seen = append(seen, key)
+			}
+			if err == nil {
+				err = m.Write(uint64(call.Y.Addr), before)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.Launch(ls...)
+			for i, v := range m.ReadFloats(call.Y.Addr, len(c.y)) {
+				fault := ""
+				switch {
+				case i >= n*c.out:
 					if v != c.y[i] {
-						t.Fatalf("%s, %d rows: row %d was written", tier.name, n, i/c.out)
+						fault = "it was written"
 					}
-					continue
-				}
-				if math.Abs(float64(v)-want[i]) > tol[i] || v != v {
-					t.Fatalf("%s, %d rows: row %d, output %d: got %g, wanted %g ± %g", tier.name, n, i/c.out, i%c.out, v, want[i], tol[i])
-				}
-				if i >= done*c.out {
+				case !(math.Abs(float64(v)-want[i]) <= tol[i]):
+					fault = fmt.Sprintf("got %g, wanted %g ± %g", v, want[i], tol[i])
+				case i >= done*c.out:
 					first[i] = v
-				} else if v != first[i] {
-					t.Fatalf("%s, %d rows: row %d, output %d: got %g, fewer rows had %g", tier.name, n, i/c.out, i%c.out, v, first[i])
+				case v != first[i]:
+					fault = fmt.Sprintf("got %g, fewer rows had %g", v, first[i])
+				}
+				if fault != "" {
+					t.Fatalf("%s, %d rows: row %d, output %d: %s", tier.name, n, i/c.out, i%c.out, fault)
 				}
 			}
 			done = max(done, n)
+		}
+	}
+}
+
+func intTarget(m *ptxtest.Machine) kernel.Target {
+	return kernel.Target{Compute: m.Target, SMs: 8, Shared: 99 << 10}
+}
+
+// TestIntTraffic holds the kernels to what they should move: W once and nearly
+// nothing else, whole sectors, no bank conflicts.
+func TestIntTraffic(t *testing.T) {
+	for _, typ := range []kernels.DType{kernels.Q8_0, kernels.Q4_0, kernels.Q5_1, kernels.Q4_K, kernels.Q5_K, kernels.Q6_K} {
+		c := &intCase{typ: typ, parts: []int{128}, k: 2048}
+		c.make()
+		for _, tier := range []struct {
+			rows int
+			cut  bool
+		}{{1, false}, {4, false}, {8, true}, {64, true}, {128, false}} {
+			m := ptxtest.New(t, ptxtest.Options{Memory: 16 << 20}, 90)
+			w, call := c.upload(t, m)
+			call.Rows = tier.rows
+			var ls []kernel.Launch
+			var err error
+			if tier.rows <= 4 {
+				ls, err = kernel.IntGemv(kernel.Target{Compute: 90, SMs: 2, Shared: 99 << 10}, w, call)
+			} else {
+				ls, err = kernel.IntTile(intTarget(m), w, call, tier.cut)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			reps := m.Launch(ls...)
+			n := reps[len(reps)-1].Counts
+			sectors, waves := float64(n.Sectors)/float64(n.IdealSectors), float64(n.SharedWaves)/float64(n.IdealWaves)
+			per := float64(n.WarpInstr) / float64(c.n*c.k/512)
+			t.Logf("%-5v %3d rows cut=%-5v: sectors/ideal %.3f, waves/ideal %.3f, read %.3f of W, instructions a 16×32 tile of W %.1f (%.2f bytes each)", typ, tier.rows, tier.cut,
+				sectors, waves, float64(n.UniqueRead*32)/float64(w.Bytes), per, float64(w.Bytes)/float64(n.WarpInstr))
+			if sectors > 1.1 || waves > 1.05 {
+				t.Errorf("%v, %d rows: sectors/ideal %.3f, waves/ideal %.3f", typ, tier.rows, sectors, waves)
+			}
+		}
+	}
+}
+
+// TestIntGeometry compares linear_int.go with the numbers of the CUDA sources.
+func TestIntGeometry(t *testing.T) {
+	src, err := os.ReadFile("../int_weights.cuh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]string{}
+	for _, m := range regexp.MustCompile(`struct (\w+) \{\n\tstatic constexpr int (kBlocks = [^;]*);`).FindAllStringSubmatch(string(src), -1) {
+		found[strings.ToLower(m[1])] = m[2]
+	}
+	for name, want := range kernel.IntGeometry() {
+		if found[name] != want {
+			t.Errorf("%s: int_weights.cuh has %q, linear_int.go %q", name, found[name], want)
+		}
+		delete(found, name)
+	}
+	if len(found) > 0 {
+		t.Errorf("linear_int.go knows nothing of %v", found)
+	}
+}
+
+// TestIntBytes: the device form is no larger than the file's, for whole strips.
+func TestIntBytes(t *testing.T) {
+	for _, typ := range []kernels.DType{kernels.Q8_0, kernels.Q4_0, kernels.Q4_1, kernels.Q5_0, kernels.Q5_1, kernels.Q2_K, kernels.Q4_K, kernels.Q5_K, kernels.Q6_K} {
+		c := &intCase{typ: typ, parts: []int{64}, k: 512}
+		c.make()
+		w, err := kernel.NewWeight(c.tensors, false, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if file := int64(len(c.tensors[0].Data)); w.Bytes != file {
+			t.Errorf("%v: got %d bytes, the file has %d", typ, w.Bytes, file)
 		}
 	}
 }

@@ -68,13 +68,14 @@ func writeQ5_1(blob []byte, row int, b *intBlock) {
 }
 
 // writeQ4K: 24 bits for each K block and pair of rows r, r+8: scales of both,
-// then minima of both.
+// then minima of both; the lower 16 of all, then the upper 8.
 func writeQ4K(blob []byte, row int, b *intBlock) {
 	putDM(blob, row, b)
+	n, low, high := row/8*6, blob[64+row%8*16:], blob[192+row%8*8:]
 	for i := range 8 {
-		p, n := blob[64+row%8*24+3*i:], row/8
-		v := uint32(b.sc[i])<<(6*n) | uint32(b.mn[i])<<(12+6*n)
-		p[0], p[1], p[2] = p[0]|byte(v), p[1]|byte(v>>8), p[2]|byte(v>>16)
+		v := uint32(b.sc[i])<<n | uint32(b.mn[i])<<(12+n)
+		put16(low[2*i:], u16(low[2*i:])|uint16(v))
+		high[i] |= byte(v >> 16)
 		putNibbles(blob[256+256*i:], row, b.q[8*i:])
 	}
 }
@@ -83,7 +84,7 @@ func writeQ5K(blob []byte, row int, b *intBlock) {
 	writeQ4K(blob, row, b)
 	for i := range 8 {
 		for j := range 8 {
-			or32(blob[2304+16*lane(row, j%4)+i/2*4:], b.q[8*i+j]>>4&each<<(i%2*4+row/8+j/4*2))
+			or32(blob[2304+i/2*128+4*lane(row, j%4):], b.q[8*i+j]>>4&each<<(i%2*4+row/8+j/4*2))
 		}
 	}
 }
