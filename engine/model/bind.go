@@ -1,6 +1,7 @@
 package model
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -60,6 +61,9 @@ func (b *binder) take(s *spec, layer int) (kernels.TensorID, error) {
 	}
 	if len(t.Shape) != dims || t.Rows != rows || t.Cols != cols {
 		return kernels.NoTensor, fmt.Errorf("tensor %q has shape %v, wanted %s", name, t.Shape, want)
+	}
+	if err := b.f.Load(t); err != nil {
+		return kernels.NoTensor, err
 	}
 	b.used[name] = true
 	b.parameters += int64(rows) * int64(cols)
@@ -154,6 +158,10 @@ func (b *binder) passive(name string) bool {
 		return name == "rope_freqs.weight" || name == "rope_factors_short.weight" || name == "rope_factors_long.weight"
 	}
 	if w := b.h.wrapper; w != nil && w.foreign(name) {
+		return true
+	}
+	// Old quantized checkpoints have a bias of zeros where the model has none.
+	if t, ok := b.f.Tensor(name); ok && b.f.Scheme != "" && strings.HasSuffix(name, ".bias") && t.Rows == 1 && !bytes.ContainsFunc(t.Data, func(r rune) bool { return r != 0 }) {
 		return true
 	}
 	// Old checkpoints store the rotary frequencies, which follow from the

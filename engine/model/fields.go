@@ -220,6 +220,7 @@ var harmless = []string{
 	"output_hidden_states", "full_attn_mod", "is_llama_config", "num_logits_to_keep", "max_window_layers", "tie_encoder_decoder",
 	"chunk_size_feed_forward", "cross_attention_hidden_size", "transformers.js_config", "unsloth_fixed", "eos_token_id",
 	"bos_token_id", "pad_token_id", "use_sliding_window",
+	"quantization_config", "compression_config", // read with the weights
 }
 
 // telling are parts of names by which a field that is not known here may be

@@ -22,6 +22,9 @@ func quantization(f *weights.File) string {
 			return name
 		}
 	}
+	if f.Scheme != "" {
+		return f.Scheme
+	}
 	bytes := f.DTypeBytes()
 	best := kernels.F32
 	for _, t := range kernels.DTypes() {

@@ -45,16 +45,22 @@ func (f *File) openDirectory() error {
 	if f.HF.Config == nil {
 		return errors.New("the directory has no config.json")
 	}
-	if err := refuseQuantized(f.HF.Config); err != nil {
+	scheme, err := readScheme(f.HF.Config)
+	if err != nil {
+		return fmt.Errorf("config.json: %w", err)
+	}
+	if err := f.openWeights(scheme != nil); err != nil {
 		return err
 	}
-	if err := f.openWeights(); err != nil {
-		return err
+	if scheme != nil {
+		f.Scheme = scheme.name()
+		if err := f.joinPacked(scheme); err != nil {
+			return err
+		}
 	}
 	if err := f.indexTensors(); err != nil {
 		return err
 	}
-	var err error
 	if f.Templates, err = directoryTemplates(f.Path, f.Tokenizer.Config); err != nil {
 		return err
 	}
@@ -66,27 +72,10 @@ func (f *File) inside(name string) string {
 	return filepath.Join(f.Path, filepath.FromSlash(name))
 }
 
-// refuseQuantized names the scheme of a pre-quantized model, which would
-// otherwise be known only by its odd tensors.
-func refuseQuantized(config []byte) error {
-	var c struct {
-		Quantization *struct {
-			Method string `json:"quant_method"`
-		} `json:"quantization_config"`
-	}
-	if err := json.Unmarshal(config, &c); err != nil {
-		return fmt.Errorf("config.json: %w", err)
-	}
-	if c.Quantization != nil {
-		return fmt.Errorf("config.json: quantization_config with method %q is not supported; wanted F32, F16 or BF16 weights, or GGUF", c.Quantization.Method)
-	}
-	return nil
-}
-
 // openWeights maps model.safetensors, or the shards that the index names.
-func (f *File) openWeights() error {
+func (f *File) openWeights(packed bool) error {
 	if _, err := os.Stat(f.inside(singleFile)); err == nil {
-		f.Tensors, err = f.mapSafetensors(singleFile)
+		f.Tensors, f.raw, err = f.mapSafetensors(singleFile, packed)
 		return err
 	} else if !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -106,18 +95,24 @@ func (f *File) openWeights() error {
 		return fmt.Errorf("%s: %w", indexFile, err)
 	}
 	for _, shard := range shards {
-		tensors, err := f.mapSafetensors(shard)
+		tensors, raw, err := f.mapSafetensors(shard, packed)
 		if err != nil {
 			return err
 		}
+		names := make([]string, 0, len(tensors)+len(raw))
 		for i := range tensors {
-			name := tensors[i].Name
+			names = append(names, tensors[i].Name)
+		}
+		for i := range raw {
+			names = append(names, raw[i].name)
+		}
+		for _, name := range names {
 			if owner[name] != shard {
 				return fmt.Errorf("%s: tensor %q is in %s, but the index says %q", indexFile, name, shard, owner[name])
 			}
 			delete(owner, name)
 		}
-		f.Tensors = append(f.Tensors, tensors...)
+		f.Tensors, f.raw = append(f.Tensors, tensors...), append(f.raw, raw...)
 	}
 	if len(owner) > 0 {
 		missing := make([]string, 0, len(owner))
@@ -164,19 +159,19 @@ func parseIndex(index []byte) (owner map[string]string, shards []string, err err
 	return owner, shards, nil
 }
 
-func (f *File) mapSafetensors(name string) ([]Tensor, error) {
+func (f *File) mapSafetensors(name string, packed bool) ([]Tensor, []rawTensor, error) {
 	m, err := mapFile(f.inside(name))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	f.mappings = append(f.mappings, m)
 	f.Files = append(f.Files, f.inside(name))
 	f.Size += int64(len(m.data))
-	tensors, err := parseSafetensors(m.data)
+	tensors, raw, err := parseSafetensors(m.data, packed)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return tensors, nil
+	return tensors, raw, nil
 }
 
 // listFiles sets Files to everything that decides what the model answers, in
@@ -270,7 +265,8 @@ func scalar(s string) string {
 func (f *File) DTypeBytes() map[kernels.DType]int64 {
 	sum := map[kernels.DType]int64{}
 	for i := range f.Tensors {
-		sum[f.Tensors[i].Type] += int64(len(f.Tensors[i].Data))
+		t := &f.Tensors[i]
+		sum[t.Type] += int64(t.Rows) * int64(t.Type.RowBytes(t.Cols))
 	}
 	return sum
 }

@@ -48,11 +48,19 @@ func FuzzSafetensors(f *testing.F) {
 	f.Add([]byte("\x02\x00\x00\x00\x00\x00\x00\x00{}"))
 	f.Add([]byte("\x47\x00\x00\x00\x00\x00\x00\x00{\"a\":{\"dtype\":\"F16\",\"shape\":[2,3],\"data_offsets\":[0,12]},\"__metadata__\":{}}123456789012"))
 	f.Add([]byte(`{"weight_map":{"a":"model-00001-of-00002.safetensors","b":"../x.safetensors"}}`))
+	f.Add([]byte("\x36\x00\x00\x00\x00\x00\x00\x00{\"a\":{\"dtype\":\"I32\",\"shape\":[2,1],\"data_offsets\":[0,8]}}12345678"))
+	f.Add([]byte(`{"quantization_config":{"quant_method":"awq","bits":4,"group_size":128,"version":"GEMM","zero_point":true}}`))
 	f.Add([]byte("---\nlicense: mit\ntags:\n- x\n---\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if tensors, err := parseSafetensors(data); err == nil {
+		if tensors, raw, err := parseSafetensors(data, true); err == nil {
 			checkInside(t, tensors, len(data))
+			for _, r := range raw {
+				if len(r.data) == 0 || len(r.data)%int(rawBytes[r.dtype]) != 0 {
+					t.Fatalf("tensor %q of %s %v has %d bytes", r.name, r.dtype, r.shape, len(r.data))
+				}
+			}
 		}
+		readScheme(data)
 		parseIndex(data)
 		FrontMatter(data)
 		var c templates

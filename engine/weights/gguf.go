@@ -275,10 +275,10 @@ func placeTensors(data []byte, headerEnd, alignment int, infos []tensorInfo) ([]
 			return nil, fmt.Errorf("tensor %q (%s, %v) needs %d bytes at offset %d of the data section, which has %d", t.name, typ, shape, size, t.offset, len(section))
 		}
 		ranges[i] = byteRange{t.offset, end, t.name}
-		tensors[i] = Tensor{kernels.Tensor{
+		tensors[i] = Tensor{Tensor: kernels.Tensor{
 			Name: t.name, Type: typ, Rows: rows, Cols: shape[len(shape)-1],
 			Data: section[t.offset:end:end],
-		}, shape}
+		}, Shape: shape}
 	}
 	return tensors, checkOverlap(ranges)
 }

@@ -23,24 +23,36 @@ type safetensorsEntry struct {
 	Offsets []uint64 `json:"data_offsets"`
 }
 
-// safetensorsTypes are the types that hold weights as they are. Integer and
-// 8-bit float types belong to quantization schemes with rules of their own.
+// safetensorsTypes are the types that hold weights as they are.
 var safetensorsTypes = map[string]kernels.DType{"F32": kernels.F32, "F16": kernels.F16, "BF16": kernels.BF16}
 
-// parseSafetensors reads a whole file. Results are views of data, by name.
-func parseSafetensors(data []byte) ([]Tensor, error) {
+// rawBytes are the element sizes of the types that only quantized models have.
+// Their tensors are parts of a weight: see packed.go.
+var rawBytes = map[string]uint64{"I32": 4, "I64": 8, "F8_E4M3": 1}
+
+// rawTensor is a tensor of such a type, a view of a mapping.
+type rawTensor struct {
+	name, dtype string
+	shape       []int
+	data        []byte
+}
+
+// parseSafetensors reads a whole file. Results are views of data, by name. Types
+// of quantized models are known if packed is set.
+func parseSafetensors(data []byte, packed bool) ([]Tensor, []rawTensor, error) {
 	if len(data) < 8 {
-		return nil, fmt.Errorf("a safetensors file begins with 8 bytes of header length, got %d bytes", len(data))
+		return nil, nil, fmt.Errorf("a safetensors file begins with 8 bytes of header length, got %d bytes", len(data))
 	}
 	n := binary.LittleEndian.Uint64(data)
 	if n > uint64(len(data)-8) {
-		return nil, fmt.Errorf("safetensors header of %d bytes, but only %d follow", n, len(data)-8)
+		return nil, nil, fmt.Errorf("safetensors header of %d bytes, but only %d follow", n, len(data)-8)
 	}
 	if n > maxHeaderBytes {
-		return nil, fmt.Errorf("safetensors header of %d bytes, more than the %d allowed", n, maxHeaderBytes)
+		return nil, nil, fmt.Errorf("safetensors header of %d bytes, more than the %d allowed", n, maxHeaderBytes)
 	}
 	section := data[8+n:]
 	var tensors []Tensor
+	var raw []rawTensor
 	var ranges []byteRange
 	err := eachMember(data[8:8+n], func(name string, d *json.Decoder) error {
 		if name == "__metadata__" {
@@ -51,51 +63,47 @@ func parseSafetensors(data []byte) ([]Tensor, error) {
 		if err := d.Decode(&e); err != nil {
 			return fmt.Errorf("tensor %q: %w", name, err)
 		}
-		if len(tensors) >= maxTensors {
+		if len(tensors)+len(raw) >= maxTensors {
 			return fmt.Errorf("more than %d tensors", maxTensors)
 		}
-		t, err := e.place(name, section)
-		if err != nil {
-			return err
+		if packed && rawBytes[e.DType] != 0 {
+			r, err := e.placeRaw(name, section)
+			if err != nil {
+				return err
+			}
+			raw = append(raw, r)
+		} else {
+			t, err := e.place(name, section)
+			if err != nil {
+				return err
+			}
+			tensors = append(tensors, t)
 		}
-		tensors = append(tensors, t)
 		ranges = append(ranges, byteRange{e.Offsets[0], e.Offsets[1], name})
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("safetensors header: %w", err)
+		return nil, nil, fmt.Errorf("safetensors header: %w", err)
 	}
 	if err := checkOverlap(ranges); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := checkHoles(ranges, len(section)); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	slices.SortFunc(tensors, func(a, b Tensor) int { return strings.Compare(a.Name, b.Name) })
-	return tensors, nil
+	return tensors, raw, nil
 }
 
 // place checks an entry against the data section and makes its view.
 func (e *safetensorsEntry) place(name string, section []byte) (Tensor, error) {
-	if len(name) == 0 || len(name) > maxNameBytes {
-		return Tensor{}, fmt.Errorf("tensor name of %d bytes, wanted 1 to %d", len(name), maxNameBytes)
-	}
 	typ, ok := safetensorsTypes[e.DType]
 	if !ok {
 		return Tensor{}, fmt.Errorf("tensor %q has type %q, which is not supported", name, e.DType)
 	}
-	if len(e.Offsets) != 2 || e.Offsets[0] > e.Offsets[1] || e.Offsets[1] > uint64(len(section)) {
-		return Tensor{}, fmt.Errorf("tensor %q has data_offsets %v, wanted a range within %d bytes", name, e.Offsets, len(section))
-	}
-	if len(e.Shape) > 8 {
-		return Tensor{}, fmt.Errorf("tensor %q has %d dimensions, wanted 8 at most", name, len(e.Shape))
-	}
-	shape := make([]int, len(e.Shape))
-	for i, d := range e.Shape {
-		if d > uint64(len(section)) {
-			return Tensor{}, fmt.Errorf("tensor %q has shape %v, more values than the file has bytes", name, e.Shape)
-		}
-		shape[i] = int(d)
+	shape, err := e.dims(name, section)
+	if err != nil {
+		return Tensor{}, err
 	}
 	size, rows, err := tensorBytes(name, typ, shape)
 	if err != nil {
@@ -108,10 +116,48 @@ func (e *safetensorsEntry) place(name string, section []byte) (Tensor, error) {
 	if len(shape) > 0 {
 		cols = shape[len(shape)-1]
 	}
-	return Tensor{kernels.Tensor{
+	return Tensor{Tensor: kernels.Tensor{
 		Name: name, Type: typ, Rows: rows, Cols: cols,
 		Data: section[e.Offsets[0]:e.Offsets[1]:e.Offsets[1]],
-	}, shape}, nil
+	}, Shape: shape}, nil
+}
+
+// placeRaw does so for a type of rawBytes.
+func (e *safetensorsEntry) placeRaw(name string, section []byte) (rawTensor, error) {
+	shape, err := e.dims(name, section)
+	if err != nil {
+		return rawTensor{}, err
+	}
+	halves, _, err := tensorBytes(name, kernels.F16, shape) // two bytes an element
+	if err != nil {
+		return rawTensor{}, err
+	}
+	got, size := e.Offsets[1]-e.Offsets[0], rawBytes[e.DType]
+	if got%size != 0 || got/size != halves/2 {
+		return rawTensor{}, fmt.Errorf("tensor %q (%s, %v) has %d bytes, wanted %d an element", name, e.DType, shape, got, size)
+	}
+	return rawTensor{name, e.DType, shape, section[e.Offsets[0]:e.Offsets[1]:e.Offsets[1]]}, nil
+}
+
+// dims checks the name, the range and the number of dimensions.
+func (e *safetensorsEntry) dims(name string, section []byte) ([]int, error) {
+	if len(name) == 0 || len(name) > maxNameBytes {
+		return nil, fmt.Errorf("tensor name of %d bytes, wanted 1 to %d", len(name), maxNameBytes)
+	}
+	if len(e.Offsets) != 2 || e.Offsets[0] > e.Offsets[1] || e.Offsets[1] > uint64(len(section)) {
+		return nil, fmt.Errorf("tensor %q has data_offsets %v, wanted a range within %d bytes", name, e.Offsets, len(section))
+	}
+	if len(e.Shape) > 8 {
+		return nil, fmt.Errorf("tensor %q has %d dimensions, wanted 8 at most", name, len(e.Shape))
+	}
+	shape := make([]int, len(e.Shape))
+	for i, d := range e.Shape {
+		if d > uint64(len(section)) {
+			return nil, fmt.Errorf("tensor %q has shape %v, more values than the file has bytes", name, e.Shape)
+		}
+		shape[i] = int(d)
+	}
+	return shape, nil
 }
 
 // checkHoles takes sorted ranges and refuses bytes that belong to no tensor, as

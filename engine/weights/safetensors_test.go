@@ -73,8 +73,8 @@ func TestRefusedDirectory(t *testing.T) {
 	}{
 		{"no config", "no config.json", func(m map[string][]byte) { delete(m, "config.json") }},
 		{"broken config", "config.json is not valid JSON", func(m map[string][]byte) { m["config.json"] = []byte("{") }},
-		{"quantized", `method "gptq" is not supported`, func(m map[string][]byte) {
-			m["config.json"] = []byte(`{"quantization_config":{"quant_method":"gptq"}}`)
+		{"quantized", `method "bitsandbytes": that method is not supported`, func(m map[string][]byte) {
+			m["config.json"] = []byte(`{"quantization_config":{"quant_method":"bitsandbytes"}}`)
 		}},
 		{"no weights", "has neither model.safetensors", func(m map[string][]byte) { delete(m, index) }},
 		{"pickle", "only pickled weights (pytorch_model.bin)", func(m map[string][]byte) { delete(m, index); m["pytorch_model.bin"] = nil }},

@@ -31,6 +31,11 @@ const (
 type Tensor struct {
 	kernels.Tensor
 	Shape []int // row-major, outermost first; GGUF's ne reversed
+
+	// unpack makes the data of a weight that the file holds in parts (AWQ, GPTQ,
+	// FP8). Data is nil until File.Load.
+	unpack func(dst []byte) error
+	parts  [][]byte // of the mapping
 }
 
 // File is an opened model. It is safe for concurrent reads. Tensor data and
@@ -46,10 +51,13 @@ type File struct {
 	Meta *Metadata // GGUF key-values; nil for safetensors
 	HF   *HF       // configuration files of a Hugging Face directory; nil for GGUF
 
+	Scheme string // of a quantized Hugging Face model: "AWQ", "GPTQ-INT4", "FP8" …; else ""
+
 	Tokenizer Tokenizer
 	Templates []Template // the default one first, if there is one
 	About     About
 
+	raw      []rawTensor // parts of weights, until they are joined
 	byName   map[string]int
 	mappings []*mapping
 }
@@ -111,6 +119,24 @@ func (f *File) Tensor(name string) (*Tensor, bool) {
 		return nil, false
 	}
 	return &f.Tensors[i], true
+}
+
+// Load makes the data of a tensor that Tensor gave: a view of the mapping, or,
+// where the file holds a weight in parts, memory of its own, once. It is not safe
+// for concurrent use.
+func (f *File) Load(t *Tensor) error {
+	if t.Data != nil || t.unpack == nil {
+		return nil
+	}
+	data := make([]byte, t.Rows*t.Type.RowBytes(t.Cols))
+	if err := t.unpack(data); err != nil {
+		return fmt.Errorf("tensor %q: %w", t.Name, err)
+	}
+	t.Data = data
+	for _, p := range t.parts {
+		f.Release(p)
+	}
+	return nil
 }
 
 // Template finds a chat template by name; "" is the default one.

@@ -13,12 +13,28 @@ import (
 
 // Safetensors encodes tensors of type F32, F16 or BF16 as one file.
 func Safetensors(tensors []Tensor) []byte {
+	var parts []Part
+	for _, t := range tensors {
+		parts = append(parts, Part{t.Name, t.Type.String(), t.Shape, t.Data})
+	}
+	return Parts(parts)
+}
+
+// Part is a tensor of any type that safetensors has, by its name there.
+type Part struct {
+	Name, DType string
+	Shape       []int
+	Data        []byte
+}
+
+// Parts encodes tensors as one file.
+func Parts(tensors []Part) []byte {
 	var head strings.Builder
 	head.WriteString(`{"__metadata__":{"format":"pt"}`)
 	offset := 0
 	for _, t := range tensors {
-		shape, _ := json.Marshal(t.Shape)
-		fmt.Fprintf(&head, `,%q:{"dtype":%q,"shape":%s,"data_offsets":[%d,%d]}`, t.Name, t.Type, shape, offset, offset+len(t.Data))
+		shape, _ := json.Marshal(append([]int{}, t.Shape...))
+		fmt.Fprintf(&head, `,%q:{"dtype":%q,"shape":%s,"data_offsets":[%d,%d]}`, t.Name, t.DType, shape, offset, offset+len(t.Data))
 		offset += len(t.Data)
 	}
 	head.WriteString("}")
