@@ -79,7 +79,11 @@ func Open(path string) (*Library, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot load %s: %w", file, err)
 	}
-	return newLibrary(b)
+	l, err := newLibrary(b)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", file, err)
+	}
+	return l, err
 }
 
 func newLibrary(b bound) (*Library, error) {
