@@ -168,19 +168,20 @@ func (w *warp) lane(i int) Dim { return w.b.r.block.at(uint64(w.id*32 + i)) }
 
 func (w *warp) thread(mask uint32) Dim { return w.lane(bits.TrailingZeros32(mask)) }
 
-// bar executes a barrier; it says whether the group goes on at once.
-func (w *warp) bar(in *inst, g *group) bool {
+// bar brings a group to a barrier, or past it.
+func (w *warp) bar(in *inst, g *group) {
 	b := w.b
 	m := g.mask
 	id, count, ok := w.barOperands(in, m)
 	if !ok {
-		return true
+		g.pc++
+		return
 	}
 	if absent := w.live &^ m; absent != 0 && in.flags&flagUnaligned == 0 {
 		w.fault(in, bits.TrailingZeros32(m), DivergentBarrier, "lanes %#x of the warp come, lanes %#x do not", m, absent)
 	}
 	if b.dead {
-		return false
+		return
 	}
 	bar := &b.bars[id]
 	if bar.arrived > 0 && bar.expected != count {
@@ -198,12 +199,11 @@ func (w *warp) bar(in *inst, g *group) bool {
 		bar.popc += bits.OnesCount32(p & m)
 	}
 	if in.flags&flagArrive != 0 {
-		b.complete(id)
-		return true
+		g.pc++
+	} else {
+		g.state, g.bar = waitBarrier, uint8(id)
 	}
-	g.state, g.bar = waitBarrier, uint8(id)
-	b.complete(id)
-	return false
+	b.complete(id) // which may move the groups
 }
 
 func (w *warp) barOperands(in *inst, m uint32) (id, count int, ok bool) {

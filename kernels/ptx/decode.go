@@ -20,15 +20,36 @@ func decodeModule(m *Module, sources []string) error {
 		if !f.entry {
 			continue
 		}
-		d := &decoder{m: m, p: &program{name: name, sources: sources, names: map[ref]string{}}, consts: map[constKey]int32{}, syms: map[symKey]int32{}, sps: map[special]int32{}}
+		d := newDecoder(m, name, sources)
 		if err := d.kernel(f); err != nil {
 			return err
+		}
+		if at := d.places(); at != nil { // again, with registers that share places
+			d = newDecoder(m, name, sources)
+			d.at = at
+			if err := d.kernel(f); err != nil {
+				return err
+			}
+			d.p.n32, d.p.n64 = size(at[file32]), size(at[file64])
 		}
 		f.prog = d.p
 		k := &Kernel{Name: name, Params: d.p.params, ParamBytes: d.p.paramBytes, MaxThreads: d.p.maxThreads, StaticShared: d.p.sharedStatic, code: f}
 		m.kernels = append(m.kernels, k)
 	}
 	return nil
+}
+
+func newDecoder(m *Module, name string, sources []string) *decoder {
+	p := &program{name: name, sources: sources, names: map[ref]string{}}
+	return &decoder{m: m, p: p, consts: map[constKey]int32{}, syms: map[symKey]int32{}, sps: map[special]int32{}}
+}
+
+// size of a file whose registers have these places.
+func size(at []int32) int {
+	if len(at) == 0 {
+		return 0
+	}
+	return int(slices.Max(at)) + 1
 }
 
 type constKey struct {
@@ -56,8 +77,9 @@ type decoder struct {
 	uses   []ref
 	defs   []ref
 	copies bool
-	flow   []flowRefs // by pc, for the analysis of definitions
+	flow   []flowRefs // by pc, for the analyses of definitions and lives
 	mods   []string
+	at     *[2][]int32 // places of registers, in the order of newReg; nil for a place each
 }
 
 // frame is one function's expansion.
@@ -248,6 +270,9 @@ func (d *decoder) argsIn(lo, hi int) error {
 func (d *decoder) newReg(f file) int32 {
 	n := [...]*int{&d.p.n32, &d.p.n64, &d.p.np}[f]
 	*n++
+	if d.at != nil && f != filePred {
+		return d.at[f][*n-1]
+	}
 	return int32(*n - 1)
 }
 

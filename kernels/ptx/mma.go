@@ -11,6 +11,7 @@ type tile struct {
 	b    [32][8]float64  // k, column
 	cols [8][32]float64  // a piece of B by columns, before it is turned
 	acc  [16][8]float64
+	c    [4][32]uint32 // C, which D may overwrite
 }
 
 // mma multiplies 16×k by k×8 and adds 16×8. The fragments' layouts are those of
@@ -50,14 +51,17 @@ func (w *warp) mma(in *inst, m uint32) {
 			}
 		}
 	}
+	for r, reg := range c {
+		t.c[r] = w.r32[reg]
+	}
 	mulAdd(t, s.k)
 	switch s.dt {
 	case tS32:
-		w.storeInt(s, d, c, t)
+		w.storeInt(s, d, t)
 	case tF16:
-		w.storeHalf(d, c, t)
+		w.storeHalf(d, t)
 	default:
-		w.storeFloat(d, c, t)
+		w.storeFloat(d, t)
 	}
 }
 
@@ -116,9 +120,9 @@ func mulAdd(t *tile, k int) {
 	}
 }
 
-func (w *warp) storeFloat(d, c []int32, t *tile) {
+func (w *warp) storeFloat(d []int32, t *tile) {
 	for r := range 4 {
-		src, dst := &w.r32[c[r]], &w.r32[d[r]]
+		src, dst := &t.c[r], &w.r32[d[r]]
 		for lane := range dst {
 			v := float64(math.Float32frombits(src[lane]))
 			dst[lane] = canon(float32(v + t.acc[lane/4+r>>1*8][lane%4*2+r&1]))
@@ -126,10 +130,10 @@ func (w *warp) storeFloat(d, c []int32, t *tile) {
 	}
 }
 
-func (w *warp) storeHalf(d, c []int32, t *tile) {
+func (w *warp) storeHalf(d []int32, t *tile) {
 	for r := range 2 {
 		for lane := range 32 {
-			v, acc := w.r32[c[r]][lane], &t.acc[lane/4+r*8]
+			v, acc := t.c[r][lane], &t.acc[lane/4+r*8]
 			lo := f16Bits(float64(halfToFloat(v&0xffff))+acc[lane%4*2], rNearest)
 			hi := f16Bits(float64(halfToFloat(v>>16))+acc[lane%4*2+1], rNearest)
 			w.r32[d[r]][lane] = lo | hi<<16
@@ -137,10 +141,10 @@ func (w *warp) storeHalf(d, c []int32, t *tile) {
 	}
 }
 
-func (w *warp) storeInt(s *mmaShape, d, c []int32, t *tile) {
+func (w *warp) storeInt(s *mmaShape, d []int32, t *tile) {
 	for r := range 4 {
 		for lane := range 32 {
-			v := int64(int32(w.r32[c[r]][lane])) + int64(t.acc[lane/4+r>>1*8][lane%4*2+r&1])
+			v := int64(int32(t.c[r][lane])) + int64(t.acc[lane/4+r>>1*8][lane%4*2+r&1])
 			if s.satfinite {
 				v = min(max(v, math.MinInt32), math.MaxInt32)
 			}

@@ -154,10 +154,7 @@ func (w *warp) control(in *inst, g *group, m uint32) {
 		w.trap(in, m)
 	case cBar:
 		w.groups = append(w.groups, group{pc: in.pc, mask: m})
-		h := &w.groups[len(w.groups)-1]
-		if w.bar(in, h) {
-			h.pc++
-		}
+		w.bar(in, &w.groups[len(w.groups)-1])
 	}
 }
 
