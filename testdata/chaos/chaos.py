@@ -3,6 +3,9 @@
 
     chaos.py crash  BINARY --rounds 100     kill -9 of the whole appliance at random moments under 16 paid streams
     chaos.py worker BINARY --rounds 100     the engine worker killed or stopped in mid-stream
+    chaos.py gpu    BINARY --rounds 100 --library DIR
+                                            the GPU worker killed, stopped, stuck, out of memory, with error 700 in mid-stream;
+                                            DIR has kernels/fakecuda as libcuda.so.1
 
 Each prints a summary and ends with "N passed, M failed"; the exit status is 1 if anything failed.
 """
@@ -36,13 +39,14 @@ output_usd_per_m = "4.00"
 
 
 class Server:
-    def __init__(self, binary, data, port):
-        self.binary, self.data, self.port = binary, data, port
+    def __init__(self, binary, data, port, *flags):
+        self.binary, self.data, self.port, self.flags = binary, data, port, flags
         self.proc = None
 
-    def start(self):
+    def start(self, **env):
         self.log = open(self.data + ".log", "ab")
-        self.proc = subprocess.Popen([self.binary, "serve", "--data", self.data, "--listen", f"localhost:{self.port}"], stdout=self.log, stderr=self.log)
+        self.proc = subprocess.Popen([self.binary, "serve", "--data", self.data, "--listen", f"localhost:{self.port}", *self.flags],
+                                     stdout=self.log, stderr=self.log, env=dict(os.environ, **env))
         until = time.time() + 30
         while time.time() < until:
             if self.proc.poll() is not None:
@@ -258,9 +262,97 @@ def worker(a, report):
     server.stop()
 
 
+# What the fake driver does to each worker of a phase, and after how long the supervisor knows of it, in seconds. Counts
+# are of kernels that have run: a worker is opened and warmed up well before.
+STALL = 60
+PHASES = {
+    "killed": ({}, signal.SIGKILL, 0),
+    "stopped": ({}, signal.SIGSTOP, 3),
+    "error 700": ({"FAKECUDA_ERRORS": "launch:{n}=700"}, None, 0),
+    "error 719": ({"FAKECUDA_ERRORS": "launch:{n}=719"}, None, 0),
+    "out of memory": ({"FAKECUDA_ERRORS": "launch:{n}=2"}, None, 0),
+    "stuck": ({"FAKECUDA_HANG": "launch:{n}"}, None, STALL),
+}
+
+
+def gpu(a, report):
+    """Rounds are shared out among the phases; those that take long by themselves get few."""
+    shares = {"killed": 0.3, "stopped": 0.1, "error 700": 0.4, "error 719": 0.1, "out of memory": 0.1, "stuck": 0}
+    rounds = {name: max(1, round(a.rounds * share)) for name, share in shares.items()}
+    worst = {}
+    for name, (env, how, detect) in PHASES.items():
+        fake = {k: v.replace("{n}", str(a.launches)) for k, v in env.items()}
+        server = Server(a.binary, a.data, a.port, "--device", "cuda")
+        server.start(FAKECUDA_DEVICES="8.0,memory=1GiB", FAKECUDA_CHECKS="0", **fake)
+        before = None
+        for n in range(rounds[name]):
+            worst[name] = max(worst.get(name, (0, 0)), gpu_round(a, report, server, f"{name}, round {n}", how, detect, n))
+            if n == 2:
+                before = descriptors(server.proc.pid)
+        if before is not None:
+            after = descriptors(server.proc.pid)
+            report.check(after <= before + 8, f"{name}: descriptors grew from {before} to {after}")
+        held = server.metric("hearth_ledger_open_holds")
+        report.check(held == 0, f"{name}: {held} holds open at rest")
+        server.stop()
+        report.check(children(os.getpid()) == [] or server.proc.poll() is not None, f"{name}: something runs on")
+        ledger(server, report, name)
+    for name, (end, back) in worst.items():
+        print(f"{name}: {rounds[name]} rounds, slowest end of a stream {end:.2f} s after it was known, slowest return {back:.2f} s")
+
+
+def gpu_round(a, report, server, what, how, detect, seed):
+    """Strikes one worker under streams; gives how long streams and the return took."""
+    pids = children(server.proc.pid)
+    report.check(len(pids) == 1, f"{what}: {len(pids)} workers")
+    streams = [Stream(server, seed * 100 + i) for i in range(a.streams)]
+    for s in streams:
+        s.start()
+    until = time.time() + 120
+    while time.time() < until and not all(s.tokens > 1 or s.end for s in streams):
+        time.sleep(0.005)
+    if how:
+        struck = time.time()
+        os.kill(pids[0], how)
+    else:  # the driver strikes: the first stream that ends tells when
+        while time.time() < until + detect and not any(s.end for s in streams):
+            time.sleep(0.005)
+        struck = min([s.ended_at for s in streams if s.ended_at] or [time.time()])
+        detect = 0
+    told_not_ready = not how
+    for s in streams:
+        while s.is_alive() and time.time() < struck + 60:
+            s.join(0.02)
+            told_not_ready = told_not_ready or server.get("/readyz", key=None)[0] != 200
+    slowest = 0.0
+    for s in streams:
+        took = (s.ended_at or 1e18) - struck
+        slowest = max(slowest, took - detect)
+        report.check(s.end in ("error", "done", "refused") and took <= detect + 1, f"{what}: stream ended with {s.end!r} {s.error} after {took:.2f} s")
+    report.check(any(s.end == "error" for s in streams), f"{what}: no stream was cut: {[s.end for s in streams]}")
+    report.check(server.get("/livez", key=None)[0] == 200, f"{what}: the server is down")
+    while time.time() < struck + 60:
+        if server.get("/readyz", key=None)[0] == 200 and children(server.proc.pid) not in ([], pids):
+            break
+        told_not_ready = True
+        time.sleep(0.02)
+    back = time.time() - struck - detect
+    report.check(back <= 5, f"{what}: ready again after {back:.1f} s")
+    report.check(told_not_ready, f"{what}: /readyz said ready while there was no worker")
+    for s in streams:
+        if s.end == "refused":
+            continue
+        code, out, err = server.command("ledger", "show", s.id, "--json")
+        row = json.loads(out) if code == 0 else {}
+        row = row.get("row", row)
+        made = row.get("usage", {}).get("output", -1)
+        report.check(code == 0 and made == s.tokens, f"{what}: {s.tokens} tokens delivered, {made} charged ({err.strip()})")
+    return slowest, back
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("mode", choices=["crash", "worker"])
+    p.add_argument("mode", choices=["crash", "worker", "gpu"])
     p.add_argument("binary")
     p.add_argument("--rounds", type=int, default=100)
     p.add_argument("--streams", type=int, default=16)
@@ -268,6 +360,8 @@ def main():
     p.add_argument("--port", type=int, default=0)
     p.add_argument("--cap", default="1000.00", help="budget of the tenant in USD")
     p.add_argument("--detect", type=float, default=3.0, help="seconds in which a stopped worker is to be noticed")
+    p.add_argument("--library", help="gpu: folder of the driver's library")
+    p.add_argument("--launches", type=int, default=1500, help="gpu: kernels of a worker until the driver strikes")
     p.add_argument("--data")
     a = p.parse_args()
     a.binary = os.path.abspath(a.binary)
@@ -278,7 +372,9 @@ def main():
         os.makedirs(a.data, mode=0o700, exist_ok=True)
         with open(a.data + "/appliance.toml", "w") as f:
             f.write(CONFIG.format(cap=a.cap))
-        {"crash": crash, "worker": worker}[a.mode](a, report)
+            if a.library:
+                f.write(f'[cuda]\nlibrary = "{os.path.abspath(a.library)}"\n')
+        {"crash": crash, "worker": worker, "gpu": gpu}[a.mode](a, report)
     report.finish()
 
 
