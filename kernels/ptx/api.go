@@ -30,7 +30,7 @@ type Options struct {
 	Workers int  // goroutines that run blocks; 0 means 1
 	Memory  int  // bytes of device memory, red zones included; 0 means 64 MiB
 	// MaxSteps bounds the warp instructions of one block, so that a loop that
-	// waits for what never comes ends with an error; 0 means 1<<27.
+	// waits for what never comes ends with an error; 0 means 1<<26.
 	MaxSteps int64
 	// MaxFindings bounds Report.Findings; 0 means 32. One fault at one line is
 	// reported once a launch.
@@ -83,7 +83,7 @@ const (
 	BarrierCount     Kind = "barrier-count"          // a barrier's thread count that is no whole number of warps, or differs
 	ShflDivergence   Kind = "shfl-divergence"        // a warp operation without the lanes that its mask names
 	AsyncInFlight    Kind = "async-in-flight"        // memory used between cp.async and its wait
-	AsyncMisuse      Kind = "async-misuse"           // cp.async with a size it does not have, or never waited for
+	AsyncMisuse      Kind = "async-misuse"           // cp.async with a source size beyond its own
 	ShflUndefined    Kind = "shfl-from-absent-lane"  // a shuffle that reads a lane that takes no part
 	MmaPartial       Kind = "divergent-warp-operand" // mma or ldmatrix by part of a warp
 )

@@ -38,7 +38,7 @@ func load(t testing.TB, mod *Module, opt Options) *bench {
 	return &bench{t, m, l}
 }
 
-var watched = Options{Checks: true, Count: true, Workers: 2}
+var watched = Options{Checks: true, Count: true, Workers: 2, MaxSteps: 1 << 22}
 
 // put uploads values.
 func (b *bench) put(v any) uint64 {

@@ -58,7 +58,7 @@ func NewMachine(opt Options) *Machine {
 		opt.Memory = 64 << 20
 	}
 	if opt.MaxSteps <= 0 {
-		opt.MaxSteps = 1 << 27
+		opt.MaxSteps = 1 << 26
 	}
 	if opt.MaxFindings <= 0 {
 		opt.MaxFindings = 32

@@ -87,10 +87,11 @@ func (o *order) arrive(id, i int, waits bool) {
 	}
 	a.before[i] = o.clock
 	a.came |= 1 << i
-	if waits {
+	if waits { // it does nothing more before the barrier completes
 		a.warps |= 1 << i
+	} else {
+		o.clock++
 	}
-	o.clock++
 }
 
 // barrier orders all who wait at barrier id after all who have come.
@@ -106,6 +107,18 @@ func (o *order) barrier(id int) {
 	}
 	a.warps, a.came = 0, 0
 	o.clock++
+}
+
+// floor is the clock up to which everything in the block comes before what warp
+// i does now.
+func (o *order) floor(i int) uint32 {
+	f := o.synced[i]
+	for j, c := range o.before[i] {
+		if j != i {
+			f = min(f, c)
+		}
+	}
+	return f
 }
 
 // warpBarrier orders the lanes of warp i.

@@ -44,6 +44,11 @@ func (w *warp) admitShared(in *inst, m uint32, size int, write bool) (ok uint32)
 	b := w.b
 	s := &b.sh
 	a := &b.access
+	reads := b.checks && !write && size >= 4 && in.class != cAtom
+	floor := uint32(0)
+	if reads {
+		floor = b.order.floor(w.id)
+	}
 	for mm := m; mm != 0; mm &= mm - 1 {
 		i := bits.TrailingZeros32(mm) & 31
 		at := a.addr[i]
@@ -57,7 +62,9 @@ func (w *warp) admitShared(in *inst, m uint32, size int, write bool) (ok uint32)
 			}
 		}
 		ok |= 1 << i
-		if b.checks {
+		if reads {
+			w.watchReads(in, i, int(at-sharedBase), size, floor)
+		} else if b.checks {
 			w.watchShared(in, i, int(at-sharedBase), size, write)
 		}
 	}
@@ -89,6 +96,24 @@ func (w *warp) locateShared(in *inst, lane int, at uint64, size int) bool {
 	}
 	w.fault(in, lane, OutOfBounds, "%d bytes at %#x of shared memory: %s", size, at, detail)
 	return false
+}
+
+// watchReads is watchShared for reads of whole words, nearly all of which are of
+// words that were written before a barrier: floor is the clock of the last that
+// orders this warp after everybody.
+func (w *warp) watchReads(in *inst, lane, off, size int, floor uint32) {
+	s := &w.b.sh
+	thread := uint64(w.id<<5 | lane)
+	now := uint64(w.b.order.clock) << 32
+	for k := off >> 2; k < (off+size)>>2; k++ {
+		if s.state[k] != 15 || uint32(s.writer[k]>>32) > floor {
+			w.watchShared(in, lane, 4*k, 4, false)
+			continue
+		}
+		if c := s.reader[k]; c != now|15<<10|thread {
+			s.read(k, thread, 15, now)
+		}
+	}
 }
 
 // watchShared judges one lane's access word by word. off counts from sharedBase.

@@ -130,8 +130,8 @@ func approximations() *set {
 		positive = append(positive, []uint64{v[0] &^ 0x80000000})
 	}
 	positive = append(positive, []uint64{0x80000000}, []uint64{0xbf800000}, []uint64{0xff800000})
-	approx("rsqrt.approx.ftz.f32", "relative", 0x1p-22, positive, func(a []uint64) float64 { return 1 / sqrtSign(flushed(a[0])) })
-	approx("rsqrt.approx.f32", "relative", 0x1p-22, positive, func(a []uint64) float64 { return 1 / sqrtSign(value(a[0])) })
+	approx("rsqrt.approx.ftz.f32", "relative", 0x1p-22, positive, func(a []uint64) float64 { return 1 / math.Sqrt(flushed(a[0])) })
+	approx("rsqrt.approx.f32", "relative", 0x1p-22, positive, func(a []uint64) float64 { return 1 / math.Sqrt(value(a[0])) })
 	approx("sqrt.approx.ftz.f32", "relative", 0x1p-22, positive, func(a []uint64) float64 { return math.Sqrt(flushed(a[0])) })
 	approx("sqrt.approx.f32", "relative", 0x1p-22, positive, func(a []uint64) float64 { return math.Sqrt(value(a[0])) })
 	approx("tanh.approx.f32", "relative", 0x1p-11, within("tanh", -9, 9, 0, 1, -1, 20, -20, inf, -inf, nan), func(a []uint64) float64 { return math.Tanh(value(a[0])) })
@@ -148,10 +148,6 @@ func approximations() *set {
 	approx("div.approx.f32", "ulp", 2, quotients, quotient)
 	return s
 }
-
-// sqrtSign is the square root that keeps the sign of a zero, so that its
-// reciprocal does.
-func sqrtSign(x float64) float64 { return math.Sqrt(x) }
 
 // conversions are cvt (PTX ISA 9.7.9.20).
 func conversions() *set {
