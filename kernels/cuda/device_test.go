@@ -2,11 +2,15 @@ package cuda
 
 import (
 	"errors"
+	"math"
+	"slices"
 	"testing"
 
 	"hearth/kernels"
+	"hearth/kernels/cuda/cudatest"
 	"hearth/kernels/cuda/kernel"
 	"hearth/kernels/kerneltest"
+	"hearth/kernels/ref"
 )
 
 // emulated opens devices over an emulator.
@@ -28,7 +32,7 @@ func openEmulated(t testing.TB, o Options, e *emulator) *Device {
 }
 
 func TestEmulatedInvariance(t *testing.T) {
-	kerneltest.BatchInvariance(t, 7, emulated(Options{}, true), emulated(Options{NoGraphs: true}, false),
+	kerneltest.InvarianceOf(t, 7, one(2), emulated(Options{}, true), emulated(Options{NoGraphs: true}, false),
 		emulated(Options{Rows: 208, Sequences: 4}, true))
 }
 
@@ -274,4 +278,61 @@ func TestRoom(t *testing.T) {
 		}
 		d.Close()
 	}
+}
+
+// Sequences of several chunks of keys, in steps that mix them: attention in more
+// launches than one where its scratch is small, and lists that are dropped and made
+// again. What comes out is the reference's, and does not depend on how prompts were
+// cut.
+func TestLongContexts(t *testing.T) {
+	defer func(units, works int) { decodeUnits, maxWorks = units, works }(decodeUnits, maxWorks)
+	decodeUnits, maxWorks = 4, 4
+	p := kerneltest.Model(kerneltest.Shape{Vocab: 40, Width: 32, Layers: 2, Heads: 2, KVHeads: 1, HeadDim: 16, FFN: 32, Type: kernels.F32, Head: kernels.F32, Window: 100}, 6)
+	want := longRun(t, ref.New(), p, [][3]int32{{200, 10, 240}, {0, 0, 30}, {80, 3, 0}})
+	cuts := [][3]int32{{16, 10, 270}, {264, 1, 0}, {0, 2, 0}}
+	for name, d := range map[string]kernels.Device{"formulas": openEmulated(t, Options{Rows: 300, Sequences: 4}, newEmulator(true)),
+		"kernels": interpreted(Options{Rows: 300, Sequences: 4}, cudatest.Options{Lazy: true})(t)} {
+		got := longRun(t, d, p, cuts)
+		for i, w := range want {
+			if e := math.Abs(float64(w - got[i])); !(e <= 1e-3*max(1, math.Abs(float64(w)))) {
+				t.Fatalf("%s: value %d is %v, wanted %v", name, i, got[i], w)
+			}
+		}
+	}
+}
+
+// longRun feeds three sequences as cut, then three tokens of each in one step,
+// then one of each, whose logits it returns.
+func longRun(t *testing.T, d kernels.Device, p *kernels.Program, cut [][3]int32) (all []float32) {
+	defer d.Close()
+	if err := d.Load(p, kernels.KVConfig{Blocks: 120, BlockSize: 16, Type: kernels.F16}); err != nil {
+		t.Fatal(err)
+	}
+	var done [3]int32
+	for _, lens := range append(slices.Clone(cut), [3]int32{3, 3, 3}, [3]int32{1, 1, 1}) {
+		b := &kernels.Batch{}
+		for q, n := range lens {
+			if n == 0 {
+				continue
+			}
+			s := kernels.Span{Row: int32(len(b.Tokens)), Len: n, Context: done[q]}
+			for k := range int32(20) {
+				s.Blocks = append(s.Blocks, 3*k+int32(q))
+			}
+			for range n {
+				b.Tokens = append(b.Tokens, (done[q]*5+int32(q))%40)
+				done[q]++
+			}
+			b.Spans = append(b.Spans, s)
+			b.LogitRows = append(b.LogitRows, int32(len(b.Tokens))-1)
+		}
+		b.Logits = make([]float32, len(b.LogitRows)*p.Vocab)
+		if err := d.Step(b); err != nil {
+			t.Fatal(err)
+		}
+		if len(b.Spans) == 3 && lens[0] <= 3 {
+			all = append(all, b.Logits...)
+		}
+	}
+	return all
 }

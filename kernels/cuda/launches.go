@@ -142,8 +142,8 @@ func (d *Device) rotation(r *kernels.Rope) *kernel.Rotation {
 }
 
 // decodeUnits bounds the rows times chunks of keys of one launch of attention, and
-// with them its scratch.
-const decodeUnits = 2048
+// with them its scratch. Tests lower it.
+var decodeUnits = 2048
 
 // decodeRows is the most rows of one launch of attention over chunks of keys each.
 func decodeRows(chunks int) int { return max(1, decodeUnits/max(1, chunks)) }

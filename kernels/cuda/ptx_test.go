@@ -68,17 +68,44 @@ func TestCases(t *testing.T) {
 // The same bits alone and in random batches, with graphs and without, at once and
 // as late as may be, on both targets.
 func TestInvariance(t *testing.T) {
-	kerneltest.InvarianceOf(t, 11, one(3),
+	kerneltest.InvarianceOf(t, 11, one(5),
 		interpreted(Options{}, cudatest.Options{Compute: 80, Lazy: true}),
 		interpreted(Options{NoGraphs: true, Rows: 208, Sequences: 4}, cudatest.Options{Compute: 90, SMs: 132}))
 }
 
-// So with caches of 8 bits.
+// So with caches of 8 bits, however a prompt is cut.
 func TestInvarianceOfCaches(t *testing.T) {
+	p := kerneltest.Model(smallShape, 4)
 	for _, kv := range []string{"fp8", "int8"} {
-		kerneltest.InvarianceOf(t, 12, func(i int) bool { return i == 3 || everyCase() },
-			interpreted(Options{KV: kv, Rows: 208, Sequences: 40}, cudatest.Options{Compute: 90}),
-			interpreted(Options{KV: kv, Rows: 208, Sequences: 4}, cudatest.Options{Compute: 80}))
+		var want []float32
+		for _, cut := range [][]int32{{31}, {1, 9, 20, 1}, {5, 2, 3, 21}} {
+			d := interpreted(Options{KV: kv, Rows: 64, Sequences: 4}, cudatest.Options{Compute: 90})(t)
+			if err := d.Load(p, kernels.KVConfig{Blocks: 32, BlockSize: 16, Type: kernels.F16}); err != nil {
+				t.Fatal(err)
+			}
+			var b *kernels.Batch
+			at := int32(0)
+			for _, n := range cut {
+				b = some(p, at, n)
+				for i := range b.Tokens {
+					b.Tokens[i] = (at + int32(i)) * 7 % int32(p.Vocab)
+				}
+				if err := d.Step(b); err != nil {
+					t.Fatal(err)
+				}
+				at += n
+			}
+			if want == nil {
+				want = b.Logits
+			} else if !slices.Equal(want, b.Logits) {
+				t.Errorf("%s: a prompt cut as %v gives other bits", kv, cut)
+			}
+			d.Close()
+		}
+		if everyCase() {
+			kerneltest.BatchInvariance(t, 12, interpreted(Options{KV: kv}, cudatest.Options{Compute: 90}),
+				interpreted(Options{KV: kv, Rows: 208, Sequences: 4}, cudatest.Options{Compute: 80}))
+		}
 	}
 }
 

@@ -66,8 +66,10 @@ type cached struct {
 	used uint64
 }
 
-// maxWorks bounds the lists that are kept.
-const maxWorks = 512
+// maxWorks bounds the lists that are kept: more than the graphs of 16 sizes of
+// batches with contexts of 12, and no more memory of the driver than spare has.
+// Tests lower it.
+var maxWorks = 192
 
 // work makes a list ready, or finds it.
 func (d *Device) work(k workKey) (kernel.Work, error) {
