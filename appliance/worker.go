@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"time"
 
 	"hearth/engine"
 	"hearth/engine/infer"
@@ -83,6 +84,9 @@ func (a *Appliance) openHere(ctx context.Context, m modelSpec) (infer.Backend, e
 	if m.Device != deviceAuto && m.Device != deviceCPU {
 		return nil, errors.New("cannot use a GPU: " + why)
 	}
+	if !m.InProcess {
+		a.log.Warn("a model runs inside the server, on the CPU", "model", m.Name, "reason", why)
+	}
 	o, p := cpuSpec(newWorkerSpec(m)).Options(host.Build()), &host.Progress{}
 	o.Progress = p.Set
 	reportOpening(ctx, func() infer.Health { return infer.Health{Progress: p.Share()} })
@@ -104,7 +108,7 @@ func (a *Appliance) openWorker(ctx context.Context, m modelSpec, gpu *remote.Com
 	var launch remote.Launcher = cpu
 	if gpu != nil {
 		gpu.Stderr = says
-		launch = gpu
+		launch, o.Stall = gpu, gpuStall
 		if m.Device == deviceAuto {
 			o.Fallback, o.FallbackAfter = cpu, gpuTries
 		}
@@ -116,6 +120,10 @@ func (a *Appliance) openWorker(ctx context.Context, m modelSpec, gpu *remote.Com
 	}
 	return sup, nil
 }
+
+// gpuStall is how long a GPU may make no step while work waits: a step of it takes
+// milliseconds, and a kernel that never ends cannot be stopped otherwise.
+const gpuStall = 20 * time.Second
 
 // gpuTries is how many workers in a row may be lost before they are ready until a
 // model that may goes to the CPU.

@@ -17,19 +17,19 @@ func StepBucket(n int) int {
 // Device is one piece of hardware with what it tells of itself. What cannot be
 // read is absent: no reading is made up.
 type Device struct {
-	ID       string // "cpu", "cuda:0"
-	Kind     string // "cpu", "gpu"
-	Name     string // as the vendor calls it
-	UUID     string // empty: it has none
-	Driver   string // and its version; empty: none
-	Readings []Reading
-	Throttle []string // why it runs slower than it could, right now; empty: it does not
+	ID       string    `json:"id"`               // "cpu", "cuda:0"
+	Kind     string    `json:"kind"`             // "cpu", "gpu"
+	Name     string    `json:"name"`             // as the vendor calls it
+	UUID     string    `json:"uuid,omitempty"`   // empty: it has none
+	Driver   string    `json:"driver,omitempty"` // and its version; empty: none
+	Readings []Reading `json:"readings"`
+	Throttle []string  `json:"throttle,omitempty"` // why it runs slower than it could, right now; empty: it does not
 }
 
 // Reading is one figure of a device.
 type Reading struct {
-	Name  string // one of the names below
-	Value float64
+	Name  string  `json:"name"` // one of the names below
+	Value float64 `json:"value"`
 }
 
 // Names of readings. Those that end in "total" only grow.

@@ -264,7 +264,7 @@ def worker(a, report):
 
 # What the fake driver does to each worker of a phase, and after how long the supervisor knows of it, in seconds. Counts
 # are of kernels that have run: a worker is opened and warmed up well before.
-STALL = 60
+STALL = 20
 PHASES = {
     "killed": ({}, signal.SIGKILL, 0),
     "stopped": ({}, signal.SIGSTOP, 3),
@@ -337,7 +337,7 @@ def gpu_round(a, report, server, what, how, detect, seed):
         told_not_ready = True
         time.sleep(0.02)
     back = time.time() - struck - detect
-    report.check(back <= 5, f"{what}: ready again after {back:.1f} s")
+    report.check(back <= a.patience, f"{what}: ready again after {back:.1f} s")
     report.check(told_not_ready, f"{what}: /readyz said ready while there was no worker")
     for s in streams:
         if s.end == "refused":
@@ -361,6 +361,7 @@ def main():
     p.add_argument("--cap", default="1000.00", help="budget of the tenant in USD")
     p.add_argument("--detect", type=float, default=3.0, help="seconds in which a stopped worker is to be noticed")
     p.add_argument("--library", help="gpu: folder of the driver's library")
+    p.add_argument("--patience", type=float, default=5, help="gpu: seconds until a new worker is to be ready")
     p.add_argument("--launches", type=int, default=1500, help="gpu: kernels of a worker until the driver strikes")
     p.add_argument("--data")
     a = p.parse_args()

@@ -1,0 +1,224 @@
+#!/usr/bin/env python3
+"""Serves models on a GPU whose driver is fake, and compares with the CPU. Standard library only, loopback only.
+
+    e2e.py BINARY FAKE_DIR [SHARED]     FAKE_DIR has kernels/fakecuda as libcuda.so.1 and kernels/fakenvml as libnvidia-ml.so.1
+
+Every model of SHARED/models/tiny is asked for the prompts of its vectors, on the CPU, and on the GPU with graphs and
+without: the tokens must be the same. Before that: what is told of the devices, what is said where there is no driver, an old
+one, one that refuses the kernels, a GPU that is too old or has too little memory. Ends with "N passed, M failed".
+"""
+import glob
+import json
+import os
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+
+GPU = "8.0,memory=1GiB,sms=8"
+BATCH = 6  # models of a server
+STEADY = dict(FAKECUDA_CHECKS="0")
+
+
+class Server:
+    def __init__(self, binary, models, library=None, flags=(), wait=True, **env):
+        self.dir = tempfile.mkdtemp(prefix="hearth-gpu-")
+        self.log = open(self.dir + "/log", "w+")
+        text = f'[cuda]\nlibrary = "{library}"\n' if library else ""
+        for name, path in models.items():
+            text += f'[[model]]\nname = "{name}"\npath = "{path}"\n'
+        with open(self.dir + "/c.toml", "w") as f:
+            f.write(text)
+        self.proc = subprocess.Popen([binary, "serve", "--data", self.dir + "/data", "--config", self.dir + "/c.toml", "--listen", "localhost:0", *flags],
+                                     stdout=self.log, stderr=self.log, env=dict(os.environ, **env))
+        self.ready(180 if wait else 15, wait)
+
+    def ready(self, seconds, must):
+        """Waits until the server is ready, or with must unset until it says why it is not."""
+        until, self.said = time.time() + seconds, ""
+        while time.time() < until:
+            if self.proc.poll() is not None:
+                sys.exit("the server ended\n" + self.output())
+            try:
+                with open(self.dir + "/data/first-run.json") as f:
+                    self.info = json.load(f)
+                self.tls = ssl.create_default_context(cafile=self.info["ca_file"])
+                self.said = self.get("/readyz")
+                return
+            except urllib.error.HTTPError as e:
+                self.said = e.read().decode()
+                if not must and "cannot load" in self.said:
+                    return
+            except (OSError, ValueError):
+                pass
+            time.sleep(0.05)
+        if must:
+            sys.exit(f"the server is not ready: {self.said}\n" + self.output())
+
+    def output(self):
+        self.log.seek(0)
+        return self.log.read()[-3000:]
+
+    def get(self, path):
+        r = urllib.request.Request(self.info["base_url"] + path, headers={"Authorization": "Bearer " + self.info["api_key"]})
+        return urllib.request.urlopen(r, context=self.tls, timeout=60).read().decode()
+
+    def post(self, path, body):
+        r = urllib.request.Request(self.info["base_url"] + path, json.dumps(body).encode(),
+                                   {"Authorization": "Bearer " + self.info["api_key"], "Content-Type": "application/json"})
+        return json.load(urllib.request.urlopen(r, context=self.tls, timeout=300))
+
+    def tokens(self, model, prompt, most):
+        a = self.post("/v1/completions", {"model": model, "prompt": prompt, "max_tokens": most, "temperature": 0, "ignore_eos": True, "return_token_ids": True})
+        return a["choices"][0]["token_ids"]
+
+    def stop(self):
+        self.proc.terminate()
+        self.proc.wait(60)
+
+
+class Report:
+    passed, failed = 0, 0
+
+    def check(self, ok, text):
+        if ok:
+            self.passed += 1
+        else:
+            self.failed += 1
+            print("FAILED", text, flush=True)
+
+
+def devices(report, binary, fake):
+    """What is told of the GPUs, by the commands and by a server with a model on one."""
+    env = dict(os.environ, FAKECUDA_DEVICES=GPU + ";9.0,memory=2GiB", FAKECUDA_CHECKS="0")
+    with tempfile.TemporaryDirectory() as d:
+        with open(d + "/c.toml", "w") as f:
+            f.write(f'[cuda]\nlibrary = "{fake}"\n')
+        run = lambda *args: subprocess.run([binary, "device", *args, "--data", d + "/data", "--config", d + "/c.toml", "--json"], env=env, capture_output=True, text=True)
+        r = run("list")
+        report.check(r.returncode == 0, f"device list: {r.stderr}")
+        gpus = json.loads(r.stdout)["gpus"]
+        report.check([g["compute"] for g in gpus["devices"]] == ["8.0", "9.0"], f"device list shows {gpus}")
+        report.check(gpus["nvml"] == "through go-nvml" and gpus["driver"], f"readings: {gpus['nvml']}")
+        for g in gpus["devices"]:
+            names = {x["name"] for x in g["readings"]}
+            report.check({"temperature_celsius", "power_watts", "memory_used_bytes", "memory_total_bytes"} <= names, f"readings of {g['id']}: {names}")
+        r = run("doctor")
+        found = json.loads(r.stdout)
+        report.check(r.returncode == 0 and found["failed"] == 0 and any("compiles all" in f["detail"] for f in found["findings"]), f"device doctor: {r.stdout} {r.stderr}")
+        r = run("bench", "cuda:0", "--seconds", "1")
+        report.check(r.returncode == 0 and len(json.loads(r.stdout or '{"copies":[]}')["copies"]) == 3, f"device bench: {r.stdout[-300:]} {r.stderr}")
+    s = Server(binary, {"m": "embedded"}, fake, FAKECUDA_DEVICES=GPU, **STEADY)
+    report.check(s.said == "ready\n", f"with a GPU: {s.said!r}")
+    metrics = s.get("/metrics")
+    report.check('hearth_model_ready{device="cuda:0"' in metrics and "hearth_model_degraded" not in metrics, "metrics of a model on a GPU")
+    report.check('DCGM_FI_DEV_GPU_TEMP{' in metrics and 'hearth_device_memory_bytes{device="cuda:0"' in metrics, "metrics of the GPU")
+    s.stop()
+
+
+def troubles(report, binary, fake):
+    """Each trouble is named; a model that may goes to the CPU, one that must not is not served."""
+    nothing = tempfile.mkdtemp(prefix="hearth-nodriver-")
+    for what, code, library, env in [
+        ("no driver", "no_driver", nothing, {}),
+        ("no GPU", "no_device", fake, dict(FAKECUDA_DEVICES="none")),
+        ("an old driver", "old_driver", fake, dict(FAKECUDA_DRIVER_VERSION="11040")),
+        ("an old GPU", "unsupported_gpu", fake, dict(FAKECUDA_DEVICES="7.5")),
+        ("refused kernels", "ptx_refused", fake, dict(FAKECUDA_ERRORS="cuModuleLoadDataEx:1+=222")),
+        ("no code for the GPU", "wrong_architecture", fake, dict(FAKECUDA_ERRORS="cuModuleLoadDataEx:1+=209")),
+        ("too little memory", "out_of_memory", fake, dict(FAKECUDA_ERRORS="cuMemAlloc_v2:2+=2")),
+        ("a degraded GPU", "degraded_device", fake, dict(FAKECUDA_ERRORS="cuMemAlloc_v2:1+=214")),
+    ]:
+        s = Server(binary, {"m": "embedded"}, library, **{**STEADY, **env})
+        report.check(s.said.startswith("ready\n") and code + ": " in s.said, f"{what}: /readyz says {s.said!r}")
+        report.check(f'reason="{code}"' in s.get("/metrics"), f"{what}: the metrics do not say {code}")
+        a = s.post("/v1/chat/completions", {"model": "m", "max_tokens": 4, "messages": [{"role": "user", "content": "Hello"}]})
+        report.check(a["usage"]["completion_tokens"] > 0, f"{what}: {a}")
+        s.stop()
+        s = Server(binary, {"m": "embedded"}, library, ("--device", "cuda"), wait=False, **{**STEADY, **env})
+        report.check("not ready" in s.said and code in s.said, f"{what}, with --device cuda: /readyz says {s.said!r}")
+        s.stop()
+
+
+def bare(report, binary):
+    """An empty root: no C library, no /proc, no devices."""
+    ldd = subprocess.run(["ldd", binary], capture_output=True, text=True)
+    report.check("not a dynamic executable" in ldd.stdout + ldd.stderr, f"ldd: {ldd.stdout}{ldd.stderr}")
+    if os.geteuid() != 0:
+        print("LOUD: only root can change the root, the empty one was not tried")
+        return
+    root = tempfile.mkdtemp(prefix="hearth-root-")
+    os.makedirs(root + "/tmp")
+    subprocess.run(["cp", binary, root + "/hearth"], check=True)
+    r = subprocess.run(["chroot", root, "/hearth", "version"], capture_output=True, text=True)
+    report.check(r.returncode == 0 and "with a GPU worker" in r.stdout, f"in an empty root: {r}")
+    r = subprocess.run(["chroot", root, "/hearth", "device", "list", "--data", "/d", "--json"], capture_output=True, text=True, env={})
+    report.check(r.returncode == 0 and json.loads(r.stdout)["gpus"]["fault"]["code"] == "worker_cannot_start", f"in an empty root: {r}")
+    log = open(root + "/log", "w")
+    p = subprocess.Popen(["chroot", root, "/hearth", "serve", "--data", "/d", "--listen", "127.0.0.1:0"], stdout=log, stderr=log, env={})
+    try:
+        until = time.time() + 60
+        while time.time() < until:
+            try:
+                info = json.load(open(root + "/d/first-run.json"))
+                tls = ssl.create_default_context(cafile=root + info["ca_file"])
+                r = urllib.request.Request(info["base_url"] + "/v1/chat/completions", headers={"Authorization": "Bearer " + info["api_key"], "Content-Type": "application/json"},
+                                           data=json.dumps({"model": "hearth-tiny", "max_tokens": 4, "messages": [{"role": "user", "content": "Hello"}]}).encode())
+                a = json.load(urllib.request.urlopen(r, context=tls, timeout=30))
+                report.check(a["usage"]["completion_tokens"] > 0, f"in an empty root: {a}")
+                return
+            except (OSError, ValueError):
+                time.sleep(0.1)
+        report.check(False, "in an empty root the server does not answer: " + open(root + "/log").read()[-1000:])
+    finally:
+        p.terminate()
+        p.wait(30)
+
+
+def prompts(shared):
+    """Every tiny model with the prompts of its vectors."""
+    out = {}
+    for f in sorted(glob.glob(shared + "/vectors/tiny/*.json") + glob.glob(shared + "/vectors/tiny-gguf/*.json")):
+        v = json.load(open(f))
+        for c in v["cases"]:
+            path = os.path.join(shared, "models", c.get("gguf") or v.get("model"))
+            out.setdefault(os.path.abspath(path), []).append((c["prompt_ids"], min(12, len(c["greedy_ids"]))))
+    return out
+
+
+def models(report, binary, fake, shared):
+    all = prompts(shared)
+    if not all:
+        print("LOUD: ../shared is absent, no model was compared")
+        return
+    paths = sorted(all)
+    for at in range(0, len(paths), BATCH):
+        names = {f"m{i}": p for i, p in enumerate(paths[at:at + BATCH])}
+        answers = {}
+        for how, flags in {"cpu": ("--device", "cpu"), "graphs": ("--device", "cuda"), "no graphs": ("--device", "cuda", "--cuda-graphs", "off")}.items():
+            s = Server(binary, names, fake, flags, FAKECUDA_DEVICES=GPU, **STEADY)
+            answers[how] = {n: [s.tokens(n, ids, most) for ids, most in all[p]] for n, p in names.items()}
+            s.stop()
+        for n, p in names.items():
+            for how in ("graphs", "no graphs"):
+                same = sum(a == b for a, b in zip(answers["cpu"][n], answers[how][n]))
+                report.check(same == len(all[p]), f"{os.path.relpath(p, shared)}, {how}: {same} of {len(all[p])} answers are the CPU's")
+
+
+def main():
+    binary, fake = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+    report, began = Report(), time.time()
+    steps = [("devices", lambda: devices(report, binary, fake)), ("troubles", lambda: troubles(report, binary, fake)), ("an empty root", lambda: bare(report, binary)),
+             ("models", lambda: models(report, binary, fake, sys.argv[3]) if len(sys.argv) > 3 else None)]
+    for name, step in steps:
+        if os.environ.get("ONLY", name) == name:
+            step()
+            print(f"{name}: {report.passed} passed, {report.failed} failed after {time.time() - began:.0f} s", flush=True)
+    print(f"{report.passed} passed, {report.failed} failed")
+    sys.exit(1 if report.failed else 0)
+
+
+main()
