@@ -31,13 +31,18 @@ func source(body string) string {
 // run executes a body over words of memory and returns them.
 func run(t *testing.T, body string, words []uint32, opt Options) (*Report, []uint32, error) {
 	t.Helper()
+	return runThreads(t, body, words, opt, 32)
+}
+
+func runThreads(t *testing.T, body string, words []uint32, opt Options, threads uint32) (*Report, []uint32, error) {
+	t.Helper()
 	mod, err := Parse([]byte(source(body)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	b := load(t, mod, opt)
 	p := b.put(words)
-	r, err := b.m.Launch(b.l, "k", Dim{}, Dim{X: 32}, 0, b.params("k", []any{p}))
+	r, err := b.m.Launch(b.l, "k", Dim{}, Dim{X: threads}, 0, b.params("k", []any{p}))
 	got := make([]uint32, len(words))
 	b.get(p, got)
 	return r, got, err
@@ -144,6 +149,100 @@ E:	st.global.u32 [%rd2], %r3;`, func(i uint32) uint32 { return []uint32{10, 20, 
 			}
 		}
 	}
+}
+
+// A barrier with a count orders those who wait after those who come, and nobody
+// else; results of bar.red reach all.
+func TestNamedBarriers(t *testing.T) {
+	const handOver = `
+	.shared .b32 s[32];
+	mov.u32 %r5, s;
+	and.b32 %r6, %r1, 31;
+	shl.b32 %r6, %r6, 2;
+	add.u32 %r5, %r5, %r6;
+	setp.ge.u32 %p1, %r1, 32;
+	@%p1 bra TAKE;
+	st.shared.u32 [%r5], %r1;
+	bar.arrive 1, 64;
+	// AFTER
+	st.global.u32 [%rd2], %r1;
+	bra END;
+TAKE:
+	bar.sync 1, 64;
+	ld.shared.u32 %r7, [%r5];
+	st.global.u32 [%rd2], %r7;
+END:`
+	r, got, err := runThreads(t, handOver, make([]uint32, 64), watched, 64)
+	if err != nil || len(r.Findings) > 0 || got[40] != 8 {
+		t.Errorf("%v %v %v", r.Findings, err, got)
+	}
+	late := strings.Replace(handOver, "// AFTER", "st.shared.u32 [%r5], 5;", 1)
+	if r, _, err := runThreads(t, late, make([]uint32, 64), watched, 64); err != nil || len(r.Findings) != 1 || r.Findings[0].Kind != SharedRace {
+		t.Errorf("a write after arriving: %v %v", r.Findings, err)
+	}
+	other := strings.Replace(handOver, "bar.sync 1, 64", "bar.sync 2, 32", 1)
+	if r, _, _ := runThreads(t, other, make([]uint32, 64), watched, 64); len(r.Findings) != 1 || r.Findings[0].Kind != SharedRace {
+		t.Errorf("another barrier: %v", r.Findings)
+	}
+	if r, _, _ := runThreads(t, "bar.sync 0, 48;", make([]uint32, 64), watched, 64); len(r.Findings) != 1 || r.Findings[0].Kind != BarrierCount {
+		t.Errorf("a count of 48: %v", r.Findings)
+	}
+	reduce := `
+	setp.lt.u32 %p1, %r1, 40;
+	bar.red.popc.u32 %r2, 0, %p1;
+	bar.red.or.pred %p2, 0, %p1;
+	bar.red.and.pred %p3, 0, !%p1;
+	selp.u32 %r3, 100, 0, %p2;
+	selp.u32 %r4, 1000, 0, %p3;
+	add.u32 %r2, %r2, %r3;
+	add.u32 %r2, %r2, %r4;
+	st.global.u32 [%rd2], %r2;`
+	if r, got, err := runThreads(t, reduce, make([]uint32, 64), watched, 64); err != nil || len(r.Findings) > 0 || got[0] != 140 || got[63] != 140 {
+		t.Errorf("reductions: %v %v %v", r.Findings, err, got)
+	}
+}
+
+// A warp operation waits for the lanes its mask names, wherever they come from.
+func TestLanesMeet(t *testing.T) {
+	body := `
+	setp.lt.u32 %p1, %r1, 7;
+	mov.u32 %r2, 1;
+	@%p1 bra EARLY;
+	mov.u32 %r2, 2;
+	bra MEET;
+EARLY:
+	add.u32 %r2, %r2, 10;
+MEET:
+	shfl.sync.bfly.b32 %r3|%p2, %r2, 31, 31, 0xffffffff;
+	st.global.u32 [%rd2], %r3;`
+	r, got, err := run(t, body, make([]uint32, 32), watched)
+	if err != nil || len(r.Findings) > 0 || got[31] != 11 || got[0] != 2 {
+		t.Errorf("%v %v %v", r.Findings, err, got)
+	}
+	back := `
+	setp.lt.u32 %p1, %r1, 7;
+	@%p1 bra LATE;
+MEET:
+	vote.sync.ballot.b32 %r3, %p1, 0xffffffff;
+	st.global.u32 [%rd2], %r3;
+	bra END;
+LATE:
+	mov.u32 %r4, 3;
+	bra MEET;
+END:`
+	if r, got, err := run(t, back, make([]uint32, 32), watched); err != nil || len(r.Findings) > 0 || got[31] != 127 || got[0] != 127 {
+		t.Errorf("lanes that come from below: %v %v %v", r.Findings, err, got)
+	}
+}
+
+// Writes to what may only be read.
+func TestReadOnly(t *testing.T) {
+	text := strings.Replace(source("mov.u64 %rd3, c;\n\tcvta.const.u64 %rd3, %rd3;\n\tst.u32 [%rd3], %r1;"), ".visible .entry", ".const .align 4 .b8 c[8] = {1, 2, 3};\n.visible .entry", 1)
+	mod, err := Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	load(t, mod, watched).faulty("k", ReadOnly, "which is constant", Dim{}, Dim{X: 1}, uint64(0))
 }
 
 // What is not supported is refused when it is read, by opcode and line.
