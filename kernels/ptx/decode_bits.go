@@ -106,3 +106,30 @@ func (d *decoder) dp(base string) error {
 	}
 	return d.emitLane(dpLane(base == "dp4a", ta, tb, half == "hi"), tB32, tB32, tB32, tB32)
 }
+
+// bitMask decodes bmsk, ones at a bit position, and szext, which extends the low
+// bits of a number (ISA §9.7.1.21, §9.7.1.22).
+func (d *decoder) bitMask(base string) error {
+	mode := d.oneOf("clamp", "wrap")
+	t, err := d.typ()
+	if err != nil || mode == "" || base == "bmsk" && t != tB32 || base == "szext" && t != tU32 && t != tS32 {
+		return d.fail("wanted .clamp or .wrap, and .b32 (szext: .u32 or .s32)")
+	}
+	count := func(v uint64) uint { return uint(min(v&0xffffffff, 32)) }
+	if mode == "wrap" {
+		count = func(v uint64) uint { return uint(v & 31) }
+	}
+	if base == "bmsk" {
+		return d.emitLane(func(a, b, _ uint64) uint64 { return (1<<count(b) - 1) << count(a) & 0xffffffff }, tB32, tB32, tB32)
+	}
+	return d.emitLane(func(a, b, _ uint64) uint64 {
+		n := count(b)
+		switch {
+		case n == 0:
+			return 0
+		case t == tS32:
+			return uint64(sext(a, n)) & 0xffffffff
+		}
+		return a & mask(n)
+	}, t, t, tU32)
+}

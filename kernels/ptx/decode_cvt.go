@@ -150,6 +150,9 @@ func (d *decoder) cvt(string) error {
 	if d.mod("pack") {
 		return d.cvtPack()
 	}
+	if slices.Contains(d.mods, "e4m3x2") || slices.Contains(d.mods, "e5m2x2") {
+		return d.cvtFP8()
+	}
 	m := cvtMods{ftz: d.mod("ftz"), sat: d.mod("sat"), relu: d.mod("relu"), satfinite: d.mod("satfinite")}
 	for i, n := range []string{"rni", "rzi", "rmi", "rpi"} {
 		if d.mod(n) {
@@ -260,4 +263,38 @@ func (d *decoder) cvtPack() error {
 		return d.emitLane(f, tB32, tS32, tS32, tB32)
 	}
 	return d.emitLane(f, tB32, tS32, tS32)
+}
+
+// cvtFP8 decodes the conversions of pairs of eight bits: from two f32, of which a
+// goes to the upper half, from f16x2, and to f16x2.
+func (d *decoder) cvtFP8() error {
+	rn, satfinite, relu := d.mod("rn"), d.mod("satfinite"), d.mod("relu")
+	if !rn || len(d.mods) != 2 {
+		return d.fail("wanted .rn and two types")
+	}
+	to, from := d.mods[0], d.mods[1]
+	d.mods = nil
+	f := fmtE4M3
+	if to == "e5m2x2" || from == "e5m2x2" {
+		f = fmtE5M2
+	}
+	half := func(v uint64) float64 { return float64(halfToFloat(uint32(v & 0xffff))) }
+	switch {
+	case to == "f16x2" && !satfinite:
+		one := func(v uint64) uint64 {
+			x := f.value(v & 0xff)
+			if relu && x < 0 {
+				x = 0
+			}
+			return uint64(f16Bits(x, rNearest))
+		}
+		return d.emitLane(func(a, _, _ uint64) uint64 { return one(a) | one(a>>8)<<16 }, tB32, tB16)
+	case from == "f32" && satfinite:
+		return d.emitLane(func(a, b, _ uint64) uint64 {
+			return f.bits(float64(f32(a)), relu)<<8 | f.bits(float64(f32(b)), relu)
+		}, tB16, tF32, tF32)
+	case from == "f16x2" && satfinite:
+		return d.emitLane(func(a, _, _ uint64) uint64 { return f.bits(half(a>>16), relu)<<8 | f.bits(half(a), relu) }, tB16, tB32)
+	}
+	return d.fail("this conversion is not supported")
 }

@@ -134,6 +134,14 @@ E:	st.global.u32 [%rd2], %r3;`, func(i uint32) uint32 { return []uint32{10, 20, 
 	add.u32 %r2, %r2, %r3;
 	add.u32 %r2, %r2, %r4;
 	st.global.u32 [%rd2], %r2;`, func(uint32) uint32 { return 0x7d }},
+		{"bmsk", `
+	bmsk.clamp.b32 %r2, %r1, 5;
+	szext.wrap.s32 %r3, %r2, 8;
+	xor.b32 %r2, %r2, %r3;
+	st.global.u32 [%rd2], %r2;`, func(i uint32) uint32 {
+			m := uint32(uint64(31) << i)
+			return m ^ uint32(int32(int8(m)))
+		}},
 		{"bfi", `
 	bfi.b32 %r2, %r1, 0xffff0000, 4, 3;
 	st.global.u32 [%rd2], %r2;`, func(i uint32) uint32 { return 0xffff0000 | i&7<<4 }},
@@ -147,6 +155,53 @@ E:	st.global.u32 [%rd2], %r3;`, func(i uint32) uint32 { return []uint32{10, 20, 
 				t.Errorf("%s: lane %d: %#x, wanted %#x", c.name, i, v, w)
 				break
 			}
+		}
+	}
+}
+
+// Every number of eight bits survives the way to f16 and back, and what lies
+// between two goes to the nearer, or the even one.
+func TestFP8(t *testing.T) {
+	for _, f := range []fp8{fmtE4M3, fmtE5M2} {
+		last := 0.0
+		for b := range uint64(256) {
+			x := f.value(b)
+			if x != x || x-x != 0 {
+				continue
+			}
+			if got := f.bits(x, false); got != b {
+				t.Fatalf("%v of %#x comes back as %#x", x, b, got)
+			}
+			if b > 0 && b < 128 {
+				want := b
+				if b&1 == 1 {
+					want = b - 1
+				}
+				if got := f.bits((x+last)/2, false); got != want {
+					t.Fatalf("%v between %#x and %#x goes to %#x", (x+last)/2, b-1, b, got)
+				}
+			}
+			last = x
+		}
+		if f.bits(1e9, false) != f.bits(f.max, false) || f.bits(-1e9, true) != 0 {
+			t.Error("does not saturate")
+		}
+	}
+	body := `
+	cvt.rn.f32.u32 %f1, %r1;
+	neg.f32 %f2, %f1;
+	cvt.rn.satfinite.e4m3x2.f32 %h1, %f1, %f2;
+	cvt.rn.f16x2.e4m3x2 %r2, %h1;
+	cvt.rn.satfinite.e4m3x2.f16x2 %h2, %r2;
+	cvt.u32.u16 %r3, %h2;
+	st.global.u32 [%rd2], %r3;`
+	r, got, err := run(t, body, make([]uint32, 32), watched)
+	if err != nil || len(r.Findings) > 0 {
+		t.Fatal(r.Findings, err)
+	}
+	for i, v := range got {
+		if w := fmtE4M3.bits(float64(i), false)<<8 | fmtE4M3.bits(-float64(i), false); uint64(v) != w {
+			t.Errorf("lane %d: %#x, wanted %#x", i, v, w)
 		}
 	}
 }
@@ -261,7 +316,7 @@ func TestUnsupported(t *testing.T) {
 		{"cp.async.bulk.commit_group;", "cp.async"},
 		{"call printf, (%r1);", "printf"},
 		{"shfl.up.b32 %r1, %r1, 1, 0;", "wanted .sync"},
-		{"cvt.rn.satfinite.e4m3x2.f32 %h1, %f1, %f2;", "cvt.rn"},
+		{"cvt.rn.satfinite.e3m2x2.f32 %h1, %f1, %f2;", "cvt.rn"},
 	} {
 		_, err := Parse([]byte(source(c.body)))
 		var e *Error

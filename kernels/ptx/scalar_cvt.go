@@ -204,3 +204,53 @@ func cvtPackLane(dt, st typ, hasC bool) lane {
 		return r & 0xffffffff
 	}
 }
+
+// fp8 is a format of eight bits: e4m3 without infinities, or e5m2.
+type fp8 struct {
+	format
+	max, bias float64 // bias as the power of two of the least subnormal
+}
+
+var (
+	fmtE4M3 = fp8{format{4, -6, 8}, 448, 0x1p9}
+	fmtE5M2 = fp8{format{3, -14, 15}, 57344, 0x1p16}
+)
+
+// bits rounds to nearest even and keeps to the finite numbers; NaN is 0x7f.
+func (f fp8) bits(x float64, relu bool) uint64 {
+	if x != x {
+		return 0x7f
+	}
+	if relu && !(x > 0) {
+		return 0
+	}
+	sign := uint64(math.Float64bits(x)>>56) & 0x80
+	a := min(f.round(min(math.Abs(x), f.max), rNearest), f.max)
+	man := uint(f.prec - 1)
+	if a < math.Ldexp(1, f.emin) { // subnormal
+		return sign | uint64(a*f.bias)
+	}
+	b := math.Float64bits(a)
+	exp := uint64(int(b>>52) - 1023 - f.emin + 1)
+	return sign | exp<<man | b<<12>>(64-man)
+}
+
+// value is the number that eight bits stand for.
+func (f fp8) value(b uint64) float64 {
+	man := uint(f.prec - 1)
+	exp, frac := int(b&0x7f>>man), float64(b&(1<<man-1))
+	v := frac / f.bias
+	if exp > 0 {
+		v = math.Ldexp(1+frac/float64(uint64(1)<<man), exp+f.emin-1)
+	}
+	switch {
+	case f.prec == 4 && b&0x7f == 0x7f, f.prec == 3 && b&0x7c == 0x7c && frac != 0:
+		return math.NaN()
+	case f.prec == 3 && b&0x7c == 0x7c:
+		v = math.Inf(1)
+	}
+	if b&0x80 != 0 {
+		v = -v
+	}
+	return v
+}
