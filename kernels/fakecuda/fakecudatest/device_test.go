@@ -33,7 +33,7 @@ func greedy(t *testing.T, d kernels.Device, p *kernels.Program) (tokens [2][]int
 	tokens = [2][]int32{{3, 9, 27, 5, 15, 45, 60, 1, 2, 4, 8, 16, 32, 64, 7, 21, 63}, {40, 30, 20}}
 	blocks := [2][]int32{{5, 2, 9}, {1, 11, 4}}
 	var done [2]int
-	for range 20 {
+	for range 7 {
 		b := &kernels.Batch{}
 		for i := range tokens {
 			b.Spans = append(b.Spans, kernels.Span{Row: int32(len(b.Tokens)), Len: int32(len(tokens[i]) - done[i]), Context: int32(done[i]), Blocks: blocks[i]})
@@ -58,7 +58,7 @@ func greedy(t *testing.T, d kernels.Device, p *kernels.Program) (tokens [2][]int
 // points, on every kind of GPU and however late or early queued work runs.
 func TestDevice(t *testing.T) {
 	child := true
-	for _, v := range []struct{ streams, devices string }{{"lazy", "8.0"}, {"eager", "9.0"}, {"eager", "8.6,sms=3"}, {"lazy", "8.9"}} {
+	for _, v := range []struct{ streams, devices string }{{"lazy", "8.0"}, {"eager", "9.0"}, {"eager", "8.6,sms=3"}} {
 		child = inChild(t, "PASS: TestDevice", "FAKECUDA_STREAMS="+v.streams, "FAKECUDA_DEVICES="+v.devices)
 		if child {
 			break
