@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 
@@ -77,25 +76,7 @@ func (c *counter) Fill(a kernel.Addr, v byte, n int64) error {
 	return c.mach.Fill(uint64(a), v, int(n))
 }
 
-var zeros = make([]byte, 1<<16)
-
-// Upload leaves out what is zero, as weights are here: so their pages stay
-// untouched.
-func (c *counter) Upload(a kernel.Addr, b []byte) error {
-	if !c.on {
-		for from := 0; from < len(b); from += len(zeros) {
-			part := b[from:min(from+len(zeros), len(b))]
-			if bytes.Equal(part, zeros[:len(part)]) {
-				continue
-			}
-			if err := c.mach.Write(uint64(a)+uint64(from), part); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	return c.mach.Write(uint64(a), b)
-}
+func (c *counter) Upload(a kernel.Addr, b []byte) error { return c.mach.Write(uint64(a), b) }
 
 func (c *counter) Load(module string, text []byte) error {
 	m, err := ptx.Parse(text)

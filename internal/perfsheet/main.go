@@ -25,7 +25,7 @@ import (
 )
 
 func main() {
-	dir := flag.String("dir", "kernels/cuda", "the `folder` to write to, which has the kernels' PTX in ptx")
+	dir := flag.String("dir", "kernels/cuda", "the `folder` to write to")
 	only := flag.String("only", "", "of one `model`, or \"MODEL FORMAT\", printed and not written")
 	flag.Parse()
 	if err := run(*dir, *only); err != nil {
@@ -42,10 +42,11 @@ func run(dir, only string) error {
 	}
 	defer os.RemoveAll(tmp)
 	b := &build{dir: dir, tmp: tmp, costs: map[string]counted{}, uses: map[kernelName]map[int]use{}, r: &record{Context: context, PTX: map[string]string{}}}
+	if b.ptx, err = digests(); err != nil {
+		return err
+	}
 	if old, err := readRecord(filepath.Join(dir, "performance.json")); err == nil {
-		if err := b.keep(old); err != nil {
-			return err
-		}
+		b.keep(old)
 	}
 	known := len(b.costs)
 	for i := range shapes {
@@ -74,25 +75,17 @@ type build struct {
 	dir, tmp string
 	costs    map[string]counted
 	uses     map[kernelName]map[int]use // by compute capability
+	ptx      map[string]string          // digests, by name
 	r        *record
 }
 
 // keep takes over the costs of launches whose PTX is still the same.
-func (b *build) keep(old *record) error {
-	same := map[string]bool{}
-	for name, was := range old.PTX {
-		is, err := digest(filepath.Join(b.dir, "ptx"), name)
-		if err != nil && !os.IsNotExist(err) {
-			return err
-		}
-		same[name] = is == was
-	}
+func (b *build) keep(old *record) {
 	for k, c := range old.Costs {
-		if same[ptxOf(k)] {
+		if name := ptxOf(k); b.ptx[name] == old.PTX[name] {
 			b.costs[k] = c
 		}
 	}
-	return nil
 }
 
 // ptxOf is the PTX file that a launch's key names.
@@ -169,14 +162,7 @@ func (b *build) finish() {
 
 func (b *build) write() error {
 	for k := range b.r.Costs {
-		name := ptxOf(k)
-		if b.r.PTX[name] == "" {
-			d, err := digest(filepath.Join(b.dir, "ptx"), name)
-			if err != nil {
-				return err
-			}
-			b.r.PTX[name] = d
-		}
+		b.r.PTX[ptxOf(k)] = b.ptx[ptxOf(k)]
 	}
 	text, err := render(b.r)
 	if err != nil {

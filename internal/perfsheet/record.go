@@ -8,8 +8,9 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
+
+	"hearth/kernels/cuda"
 )
 
 // record is all that PERFORMANCE.md is rendered from. It is committed beside it,
@@ -114,12 +115,18 @@ func (r *record) write(file string) error {
 	return os.WriteFile(file, out.Bytes(), 0o644)
 }
 
-// digest is the SHA-256 of a PTX file.
-func digest(dir, name string) (string, error) {
-	data, err := os.ReadFile(filepath.Join(dir, name))
-	if err != nil {
-		return "", err
+// digests are the SHA-256 of the PTX files that this program carries, by name.
+func digests() (map[string]string, error) {
+	all := map[string]string{}
+	for _, target := range []int{80, 90} {
+		images, err := cuda.Images(target)
+		if err != nil {
+			return nil, err
+		}
+		for module, text := range images {
+			sum := sha256.Sum256(text)
+			all[fmt.Sprintf("%s.compute_%d.ptx", module, target)] = hex.EncodeToString(sum[:])
+		}
 	}
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:]), nil
+	return all, nil
 }

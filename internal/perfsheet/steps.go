@@ -89,7 +89,7 @@ func (st *stepper) calls(layers []int, head bool) (map[string]int, error) {
 		return nil, err
 	}
 	kv := kernels.KVConfig{Blocks: context / blockSize, BlockSize: blockSize, Type: kernels.F16}
-	o := cuda.Options{Rows: 512, Sequences: 128, NoGraphs: true}
+	o := cuda.Options{Rows: 512, Sequences: 128, NoGraphs: true, Hollow: true}
 	need, err := cuda.Need(p, kv, o)
 	if err != nil {
 		return nil, err

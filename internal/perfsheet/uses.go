@@ -45,7 +45,7 @@ func (b *build) prepare(s *shape, of typeOf, cache string, g gpu) error {
 		return err
 	}
 	kv := kernels.KVConfig{Blocks: 8192 / blockSize, BlockSize: blockSize, Type: kernels.F16}
-	o := cuda.Options{Rows: 512, Sequences: 128, NoGraphs: true, KV: cache}
+	o := cuda.Options{Rows: 512, Sequences: 128, NoGraphs: true, Hollow: true, KV: cache}
 	need, err := cuda.Need(p, kv, o)
 	if err != nil {
 		return err

@@ -31,6 +31,9 @@ type Options struct {
 	Rows, Sequences int
 	// Context bounds the tokens of a sequence; 0: as many as the cache holds.
 	Context int
+	// Hollow leaves weights out: there is memory for them, and Load sends nothing.
+	// What a step launches can be counted so, not what it computes.
+	Hollow bool
 	// Release, if not nil, is called in Load with the Data of each tensor that will
 	// not be read again.
 	Release func(data []byte)

@@ -16,6 +16,15 @@ const stageBytes = 16 << 20
 // upload makes everything in device memory: while one buffer is copied, all cores
 // fill the other.
 func (d *Device) upload(s *store) error {
+	if d.o.Hollow {
+		for i := range s.uploads {
+			var err error
+			if *s.uploads[i].addr, err = d.alloc(s.uploads[i].bytes); err != nil {
+				return fmt.Errorf("cannot place %s: %w", s.uploads[i].name, err)
+			}
+		}
+		return nil
+	}
 	size := int64(1)
 	for i := range s.uploads {
 		size = max(size, min(s.uploads[i].bytes, max(stageBytes, s.uploads[i].unit)))
