@@ -39,7 +39,6 @@ type barrier struct {
 	expected int // threads, 0 for all
 	warps    uint32
 	popc     int
-	waiting  int // threads that wait, for a block's end
 }
 
 func newWorker(r *launch) *worker {
@@ -129,15 +128,17 @@ func (b *worker) block() {
 // deadlock says which barrier holds the block.
 func (b *worker) deadlock() {
 	for _, w := range b.warps {
-		for _, g := range w.groups {
-			bar := &b.bars[g.bar]
-			want := bar.expected
-			if want == 0 {
-				want = b.live
-			}
-			b.r.fail(fmt.Errorf("ptx line %d: deadlock: block %v thread %v waits at barrier %d, where %d of %d threads have come", b.p.code[g.pc].line, b.cta, w.thread(g.mask), g.bar, bar.arrived, want))
-			return
+		if len(w.groups) == 0 {
+			continue
 		}
+		g := w.groups[0]
+		bar := &b.bars[g.bar]
+		want := bar.expected
+		if want == 0 {
+			want = b.live
+		}
+		b.r.fail(fmt.Errorf("ptx line %d: deadlock: block %v thread %v waits at barrier %d, where %d of %d threads have come", b.p.code[g.pc].line, b.cta, w.thread(g.mask), g.bar, bar.arrived, want))
+		return
 	}
 }
 

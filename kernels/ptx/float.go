@@ -189,7 +189,7 @@ func floatToHalf(b uint32) uint32 {
 		return sign | (b-0x38000000)>>13
 	}
 	// adding 0.5 aligns the subnormal's last place with float32's
-	return sign | math.Float32bits(math.Float32frombits(b)+0.5) - 0x3f000000
+	return sign | (math.Float32bits(math.Float32frombits(b)+0.5) - 0x3f000000)
 }
 
 func bfloatToFloat(h uint32) float32 { return math.Float32frombits(h << 16) }

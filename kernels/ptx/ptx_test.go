@@ -134,6 +134,28 @@ E:	st.global.u32 [%rd2], %r3;`, func(i uint32) uint32 { return []uint32{10, 20, 
 	add.u32 %r2, %r2, %r3;
 	add.u32 %r2, %r2, %r4;
 	st.global.u32 [%rd2], %r2;`, func(uint32) uint32 { return 0x7d }},
+		{"lane masks", `
+	mov.u32 %r2, %lanemask_le;
+	mov.u32 %r3, %lanemask_gt;
+	mov.u32 %r4, %lanemask_lt;
+	mov.u32 %r5, %lanemask_ge;
+	mov.u32 %r6, %lanemask_eq;
+	not.b32 %r3, %r3;
+	not.b32 %r5, %r5;
+	sub.u32 %r2, %r2, %r3;
+	sub.u32 %r4, %r4, %r5;
+	or.b32 %r2, %r2, %r4;
+	shl.b32 %r2, %r2, 8;
+	mov.u32 %r7, %lanemask_le;
+	popc.b32 %r7, %r7;
+	bfind.u32 %r6, %r6;
+	add.u32 %r7, %r7, %r6;
+	mov.u32 %r8, %laneid;
+	add.u32 %r7, %r7, %r8;
+	mov.u32 %r8, %ntid.x;
+	add.u32 %r7, %r7, %r8;
+	or.b32 %r2, %r2, %r7;
+	st.global.u32 [%rd2], %r2;`, func(i uint32) uint32 { return i + 1 + i + i + 32 }},
 		{"bmsk", `
 	bmsk.clamp.b32 %r2, %r1, 5;
 	szext.wrap.s32 %r3, %r2, 8;

@@ -12,7 +12,7 @@ import (
 func interesting(n int) []uint64 {
 	f := func(x float64) uint64 { return uint64(math.Float32bits(float32(x))) }
 	v := []uint64{0, 1, 2, 31, 32, 33, 0x7fff, 0x8000, 0xffff, 0x7fffffff, 0x80000000, 0xffffffff, 1 << 63, math.MaxUint64, 0x8000800080008000, 0x7c007c00, 0x7c01fc01, 0x7f807f81, 0x00010001, 0x03ff0400, 0x007f0080,
-		f(1), f(-1), f(0.5), f(1.5), f(2.5), f(1e-40), f(-1e-45), f(3e38), f(65519), f(65520), f(6e-8), f(2.9e-8), f(2147483648), f(-2147483649), f(4294967296), f(math.Inf(1)), f(math.Inf(-1)), 0x7fc00001, 0xff800001, f(-0.0), 0x33000001, 0x33000000, 0x3f808000, 0x3f818000}
+		f(1), f(-1), f(0.5), f(1.5), f(2.5), f(1e-40), f(-1e-45), f(3e38), f(65519), f(65520), f(6e-8), f(2.9e-8), f(2147483648), f(-2147483649), f(4294967296), f(math.Inf(1)), f(math.Inf(-1)), 0x7fc00001, 0xff800001, f(math.Copysign(0, -1)), 0x33000001, 0x33000000, 0x3f808000, 0x3f818000}
 	rng := noise(11)
 	for len(v) < n {
 		x := uint64(rng.next())<<33 ^ uint64(rng.next())<<2 ^ uint64(rng.next())

@@ -4,10 +4,10 @@ import "math"
 
 // cvtMods are the modifiers of cvt.
 type cvtMods struct {
-	round           rounding
-	integer         bool // .rni and its like
-	ftz, sat, relu  bool
-	satfinite, sign bool
+	round          rounding
+	integer        bool // .rni and its like
+	ftz, sat, relu bool
+	satfinite      bool
 }
 
 // decodeFloat gives a floating-point value's number.

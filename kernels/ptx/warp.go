@@ -173,13 +173,13 @@ func (w *warp) special(sp special, lane int) uint64 {
 	case spLaneEq:
 		return uint64(bit)
 	case spLaneLe:
-		return uint64(bit | bit - 1)
+		return uint64(bit | (bit - 1))
 	case spLaneLt:
 		return uint64(bit - 1)
 	case spLaneGe:
 		return uint64(^(bit - 1))
 	case spLaneGt:
-		return uint64(^(bit | bit - 1))
+		return uint64(^(bit | (bit - 1)))
 	case spDynShared:
 		return uint64(r.dynamic)
 	case spTotalShared:
