@@ -34,8 +34,10 @@ func tinyModels(t *testing.T) []string {
 	return paths
 }
 
-// Every tiny model computes the logits of the CPU, up to rounding, and chooses the
-// same tokens: after a prompt in two chunks, then token by token.
+// Every tiny model computes the logits of the CPU, after a prompt in two chunks and
+// token by token: up to rounding where both round a linear's input alike. The CPU
+// rounds it by blocks of 256 for types of such blocks, the GPU by 32; there they
+// differ by what that rounding is worth.
 func TestModels(t *testing.T) {
 	for i, path := range tinyModels(t) {
 		if !one(8)(i) {
@@ -55,34 +57,45 @@ func TestModels(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := continuation(t, c, p)
-			got := continuation(t, interpreted(Options{Rows: 64, Sequences: 4}, cudatest.Options{Compute: 80 + i%2*10, Lazy: true})(t), p)
-			top, off := 1.0, 0.0
-			for i, w := range want {
-				top, off = max(top, math.Abs(float64(w))), max(off, math.Abs(float64(w-got[i])))
+			tol := 2e-3
+			for i := range p.Tensors {
+				if p.Tensors[i].Type.BlockValues() == 256 {
+					tol = 0.1
+				}
 			}
-			if !(off <= 2e-3*top) {
+			tokens, want := continuation(t, c, p, nil)
+			_, got := continuation(t, interpreted(Options{Rows: 64, Sequences: 4}, cudatest.Options{Compute: 80 + i%2*10, Lazy: true})(t), p, tokens)
+			if off, top := distance(got, want); !(off <= tol*top) {
 				t.Errorf("logits are up to %.3g off, the largest is %.3g", off, top)
 			}
 		})
 	}
 }
 
-// continuation runs a prompt and the likeliest tokens after it, and returns the
-// logits that each was chosen from.
-func continuation(t *testing.T, d kernels.Device, p *kernels.Program) (all []float32) {
+// distance is the largest difference, and the largest number or 1.
+func distance(got, want []float32) (off, top float64) {
+	top = 1
+	for i, w := range want {
+		top, off = max(top, math.Abs(float64(w))), max(off, math.Abs(float64(w-got[i])))
+	}
+	return off, top
+}
+
+// continuation runs a prompt and the tokens after it, the likeliest ones if none
+// are given, and returns them with the logits that each was chosen from.
+func continuation(t *testing.T, d kernels.Device, p *kernels.Program, follow []int32) (tokens []int32, all []float32) {
 	defer d.Close()
 	if err := d.Load(p, kernels.KVConfig{Blocks: 4, BlockSize: 16, Type: kernels.F32}); err != nil {
 		t.Fatal(err)
 	}
 	context := 0
-	step := func(tokens ...int32) int32 {
-		b := &kernels.Batch{Tokens: tokens, Spans: []kernels.Span{{Len: int32(len(tokens)), Context: int32(context), Blocks: []int32{2, 0, 3, 1}}},
-			LogitRows: []int32{int32(len(tokens)) - 1}, Logits: make([]float32, p.Vocab)}
+	step := func(in ...int32) int32 {
+		b := &kernels.Batch{Tokens: in, Spans: []kernels.Span{{Len: int32(len(in)), Context: int32(context), Blocks: []int32{2, 0, 3, 1}}},
+			LogitRows: []int32{int32(len(in)) - 1}, Logits: make([]float32, p.Vocab)}
 		if err := d.Step(b); err != nil {
 			t.Fatal(err)
 		}
-		context += len(tokens)
+		context += len(in)
 		all = append(all, b.Logits...)
 		best := 0
 		for i, x := range b.Logits {
@@ -94,10 +107,14 @@ func continuation(t *testing.T, d kernels.Device, p *kernels.Program) (all []flo
 	}
 	step(5, 9, 2, 40, 17, 8, 21, 33, 6, 11, 3)
 	next := step(30, 4, 12)
-	for range 4 {
+	for i := range 4 {
+		if follow != nil {
+			next = follow[i]
+		}
+		tokens = append(tokens, next)
 		next = step(next)
 	}
-	return all
+	return tokens, all
 }
 
 // Caches of fewer bits change logits by no more than they round.
@@ -106,12 +123,10 @@ func TestCacheTypes(t *testing.T) {
 	open := func(kv string) kernels.Device {
 		return interpreted(Options{KV: kv, Rows: 64, Sequences: 4}, cudatest.Options{})(t)
 	}
-	want := continuation(t, open("f32"), p)
+	tokens, want := continuation(t, open("f32"), p, nil)
 	for kv, tol := range map[string]float64{"f16": 1e-3, "bf16": 8e-3, "int8": 2e-2, "fp8": 8e-2} {
-		off, top := 0.0, 1.0
-		for i, x := range continuation(t, open(kv), p)[:p.Vocab] {
-			off, top = max(off, math.Abs(float64(x-want[i]))), max(top, math.Abs(float64(want[i])))
-		}
+		_, got := continuation(t, open(kv), p, tokens)
+		off, top := distance(got, want)
 		if !(off <= tol*top) || off == 0 {
 			t.Errorf("%s: logits are up to %.3g off, the largest is %.3g", kv, off, top)
 		}
