@@ -2,9 +2,11 @@
 // testdata/device/run calls it.
 //
 //	devicecheck [-library PATH] [-gpu N] ptx
+//	devicecheck [-library PATH] [-gpu N] [-golden FILE] isa
 //	devicecheck [-library PATH] [-gpu N] [-tokens N] tokens MODEL...
 //
 // ptx has the driver compile every kernel and prints what its compiler says.
+// isa runs the cases of what instructions do and keeps what the GPU gave.
 // tokens continues a text with each model on the GPU and on the CPU, the
 // likeliest token each time, and compares.
 package main
@@ -22,6 +24,7 @@ type options struct {
 	library string
 	gpu     int
 	tokens  int
+	golden  string
 }
 
 func main() {
@@ -29,6 +32,7 @@ func main() {
 	flag.StringVar(&o.library, "library", "", "the `folder or file` of libcuda.so.1, if the loader does not know it")
 	flag.IntVar(&o.gpu, "gpu", 0, "which GPU, by `number`")
 	flag.IntVar(&o.tokens, "tokens", 64, "continue by `N` tokens")
+	flag.StringVar(&o.golden, "golden", "", "keep what instructions gave in `FILE`")
 	flag.Parse()
 	if err := run(&o, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -38,7 +42,7 @@ func main() {
 
 func run(o *options, args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("cannot check: got no command, wanted ptx or tokens")
+		return fmt.Errorf("cannot check: got no command, wanted ptx, isa or tokens")
 	}
 	switch args[0] {
 	case "ptx":
@@ -52,10 +56,12 @@ func run(o *options, args []string) error {
 		}
 		defer c.Close()
 		return c.Do(func() error { return loadAll(c) })
+	case "isa":
+		return o.isa()
 	case "tokens":
 		return o.compareAll(args[1:])
 	}
-	return fmt.Errorf("cannot check: got command %q, wanted ptx or tokens", args[0])
+	return fmt.Errorf("cannot check: got command %q, wanted ptx, isa or tokens", args[0])
 }
 
 // open loads the driver and finds the GPU.

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+
+	"hearth/kernels/cuda/kernel"
+	"hearth/kernels/ptx/conformance"
+)
+
+// isa runs what instructions are held to on the GPU, and keeps what it gave.
+func (o *options) isa() error {
+	d, dev, err := o.open()
+	if err != nil {
+		return err
+	}
+	g, err := d.OpenGPU(dev)
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	results, wrong, err := conform(g)
+	if o.golden != "" {
+		text, fault := json.MarshalIndent(results, "", " ")
+		err = errors.Join(err, fault)
+		if fault == nil {
+			err = errors.Join(err, os.WriteFile(o.golden, append(text, '\n'), 0o644))
+		}
+	}
+	if err == nil && wrong > 0 {
+		err = fmt.Errorf("%d cases differ from the manual", wrong)
+	}
+	return err
+}
+
+// conform runs all cases that the GPU has instructions for. It goes on after a
+// wrong result; an error of the GPU ends it.
+func conform(g kernel.GPU) (results []*conformance.Result, wrong int, err error) {
+	cases, err := conformance.Cases()
+	if err != nil {
+		return nil, 0, err
+	}
+	left := 0
+	for i := range cases {
+		c := &cases[i]
+		if c.Target > g.Target().Compute {
+			left++
+			continue
+		}
+		r, err := conformance.Run(g, c)
+		if err != nil {
+			return results, wrong, err
+		}
+		results = append(results, r)
+		if len(r.Wrong) > 0 {
+			wrong++
+			fmt.Printf("FAIL %s\n", c.Name)
+			for _, w := range r.Wrong[:min(len(r.Wrong), 4)] {
+				fmt.Println("  ", w)
+			}
+		}
+	}
+	fmt.Printf("%d cases of instructions, %d wrong, %d left out for their architecture\n", len(results), wrong, left)
+	return results, wrong, nil
+}
