@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 
 	"hearth/engine/model"
@@ -35,11 +36,17 @@ type OwnMemory interface {
 	BlockBytes(p *kernels.Program, blockSize int) int64
 }
 
+// NoRoom says that a device's own memory does not hold a cache for one sequence.
+type NoRoom struct{ Text string }
+
+func (e *NoRoom) Error() string { return e.Text }
+
 // cacheRoom says how large a block is, and how large the cache may be where the
 // operator names no size; limit 0: not known.
 type cacheRoom struct {
 	blockBytes, limit int64
 	what              string // the limit in words
+	own               bool   // of the device
 }
 
 // planRoom asks the device, or for a cache in the machine's memory the system.
@@ -47,13 +54,13 @@ func planRoom(o Options, p *kernels.Program, dev kernels.Device) (cacheRoom, err
 	own, ok := dev.(OwnMemory)
 	if !ok {
 		bytes := int64(p.KVValuesPerToken()) * int64(o.BlockSize) * int64(kernels.F32.RowBytes(1))
-		return cacheRoom{bytes, AvailableMemory() / kvShare, "a quarter of the free memory"}, nil
+		return cacheRoom{bytes, AvailableMemory() / kvShare, "a quarter of the free memory", false}, nil
 	}
 	room, err := own.Room(p, o.MaxStepTokens)
 	if err != nil {
 		return cacheRoom{}, err
 	}
-	return cacheRoom{own.BlockBytes(p, o.BlockSize), max(room, 1), "what is left of the memory of " + dev.Name()}, nil
+	return cacheRoom{own.BlockBytes(p, o.BlockSize), max(room, 1), "what is left of the memory of " + dev.Name(), true}, nil
 }
 
 // planKV sizes the cache: what the operator asked for, else enough for every
@@ -81,8 +88,12 @@ func planKV(o Options, p *kernels.Program, cfg *model.Config, dev kernels.Device
 			return kv, fmt.Errorf("a context of %d tokens needs %d MiB of cache, kv_memory allows %d MiB: lower context or raise kv_memory",
 				cfg.ContextLength, need, limit>>20)
 		}
-		return kv, fmt.Errorf("a context of %d tokens needs %d MiB of cache, and %s is %d MiB: lower context or set kv_memory",
+		text := fmt.Sprintf("a context of %d tokens needs %d MiB of cache, and %s is %d MiB: lower context or set kv_memory",
 			cfg.ContextLength, need, room.what, limit>>20)
+		if room.own {
+			return kv, &NoRoom{text}
+		}
+		return kv, errors.New(text)
 	}
 	kv.Blocks = int(blocks)
 	return kv, nil

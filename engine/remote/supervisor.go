@@ -217,7 +217,7 @@ func (s *Supervisor) end(p Process, c *Client, why error) error {
 	if c != nil {
 		c.Close()
 	}
-	if how != nil {
+	if how != nil && !errors.As(why, new(*OpenError)) { // one that told its reason was ended by us
 		return fmt.Errorf("%w (%v)", why, how)
 	}
 	return why

@@ -7,9 +7,11 @@ Every model of SHARED/models/tiny is asked for the prompts of its vectors, on th
 without: the tokens must be the same. Before that: what is told of the devices, what is said where there is no driver, an old
 one, one that refuses the kernels, a GPU that is too old or has too little memory. Ends with "N passed, M failed".
 """
+import concurrent.futures
 import glob
 import json
 import os
+import signal
 import ssl
 import subprocess
 import sys
@@ -24,12 +26,12 @@ STEADY = dict(FAKECUDA_CHECKS="0")
 
 
 class Server:
-    def __init__(self, binary, models, library=None, flags=(), wait=True, **env):
+    def __init__(self, binary, models, library=None, flags=(), more="", wait=True, **env):
         self.dir = tempfile.mkdtemp(prefix="hearth-gpu-")
         self.log = open(self.dir + "/log", "w+")
         text = f'[cuda]\nlibrary = "{library}"\n' if library else ""
         for name, path in models.items():
-            text += f'[[model]]\nname = "{name}"\npath = "{path}"\n'
+            text += f'[[model]]\nname = "{name}"\npath = "{path}"\n' + more
         with open(self.dir + "/c.toml", "w") as f:
             f.write(text)
         self.proc = subprocess.Popen([binary, "serve", "--data", self.dir + "/data", "--config", self.dir + "/c.toml", "--listen", "localhost:0", *flags],
@@ -119,6 +121,27 @@ def devices(report, binary, fake):
     s.stop()
 
 
+def replicas(report, binary, fake):
+    """A model on two GPUs: both work, a common beginning stays together, and one that is lost is not missed."""
+    s = Server(binary, {"m": "embedded"}, fake, ("--device", "cuda"), "replicas = 2\n", FAKECUDA_DEVICES=GPU + ";9.0,memory=1GiB,sms=8", **STEADY)
+    report.check(s.said == "ready\n", f"two replicas: {s.said!r}")
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        texts = [f"Story {i}. " + f"word{i} " * 60 for i in range(4)]
+        ask = lambda t: s.post("/v1/completions", {"model": "m", "prompt": t, "max_tokens": 3, "temperature": 0})["choices"][0]["text"]
+        first = list(pool.map(ask, texts))
+    report.check(list(map(ask, texts)) == first, "answers of two replicas differ")
+    metrics = s.get("/metrics")
+    report.check('device="cuda:0,cuda:1"' in metrics, "the metrics do not name both GPUs")
+    hits = sum(float(l.rsplit(" ", 1)[1]) for l in metrics.splitlines() if l.startswith("vllm:prefix_cache_hits_total{"))
+    report.check(hits >= 4 * 32, f"{hits} tokens were found in the caches: requests do not go where their beginning is")
+    workers = [int(x) for x in subprocess.run(["ps", "-o", "pid=", "--ppid", str(s.proc.pid)], capture_output=True, text=True).stdout.split()]
+    report.check(len(workers) == 2, f"{len(workers)} workers")
+    os.kill(workers[0], signal.SIGKILL)
+    for t in texts:
+        report.check(ask(t) == first[texts.index(t)], "an answer changed when a replica was lost")
+    s.stop()
+
+
 def troubles(report, binary, fake):
     """Each trouble is named; a model that may goes to the CPU, one that must not is not served."""
     nothing = tempfile.mkdtemp(prefix="hearth-nodriver-")
@@ -132,13 +155,13 @@ def troubles(report, binary, fake):
         ("too little memory", "out_of_memory", fake, dict(FAKECUDA_ERRORS="cuMemAlloc_v2:2+=2")),
         ("a degraded GPU", "degraded_device", fake, dict(FAKECUDA_ERRORS="cuMemAlloc_v2:1+=214")),
     ]:
-        s = Server(binary, {"m": "embedded"}, library, **{**STEADY, **env})
+        s = Server(binary, {"m": "embedded"}, library, **{"FAKECUDA_DEVICES": GPU, **STEADY, **env})
         report.check(s.said.startswith("ready\n") and code + ": " in s.said, f"{what}: /readyz says {s.said!r}")
         report.check(f'reason="{code}"' in s.get("/metrics"), f"{what}: the metrics do not say {code}")
         a = s.post("/v1/chat/completions", {"model": "m", "max_tokens": 4, "messages": [{"role": "user", "content": "Hello"}]})
         report.check(a["usage"]["completion_tokens"] > 0, f"{what}: {a}")
         s.stop()
-        s = Server(binary, {"m": "embedded"}, library, ("--device", "cuda"), wait=False, **{**STEADY, **env})
+        s = Server(binary, {"m": "embedded"}, library, ("--device", "cuda"), wait=False, **{"FAKECUDA_DEVICES": GPU, **STEADY, **env})
         report.check("not ready" in s.said and code in s.said, f"{what}, with --device cuda: /readyz says {s.said!r}")
         s.stop()
 
@@ -211,7 +234,8 @@ def models(report, binary, fake, shared):
 def main():
     binary, fake = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
     report, began = Report(), time.time()
-    steps = [("devices", lambda: devices(report, binary, fake)), ("troubles", lambda: troubles(report, binary, fake)), ("an empty root", lambda: bare(report, binary)),
+    steps = [("devices", lambda: devices(report, binary, fake)), ("replicas", lambda: replicas(report, binary, fake)),
+             ("troubles", lambda: troubles(report, binary, fake)), ("an empty root", lambda: bare(report, binary)),
              ("models", lambda: models(report, binary, fake, sys.argv[3]) if len(sys.argv) > 3 else None)]
     for name, step in steps:
         if os.environ.get("ONLY", name) == name:

@@ -3,6 +3,7 @@ package gpu
 import (
 	"errors"
 
+	"hearth/engine"
 	"hearth/engine/worker/report"
 	"hearth/kernels/cuda/driver"
 )
@@ -45,6 +46,8 @@ func faultOf(err error) *report.Fault {
 		return report.Faultf(report.NoDriver, "install the NVIDIA driver, or set cuda.library to the folder of its libcuda.so.1", "%v", err)
 	case errors.As(err, new(*driver.TooOld)):
 		return report.Faultf(report.OldDriver, "update the NVIDIA driver to branch 520 or newer", "%v", err)
+	case errors.As(err, new(*engine.NoRoom)):
+		return report.Faultf(report.OutOfMemory, byCode[2].fix, "%v", err)
 	case errors.As(err, new(*driver.Unsupported)):
 		return report.Faultf(report.Unsupported, "use a GPU of the Ampere generation or newer", "%v", err)
 	case errors.As(err, &e):

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"hearth/engine"
 	"hearth/engine/worker/report"
 	"hearth/kernels/cuda/driver"
 )
@@ -27,6 +28,7 @@ func TestFaults(t *testing.T) {
 		{&driver.NoDriver{Path: "libcuda.so.1", Err: errors.New("no such file")}, report.NoDriver},
 		{&driver.TooOld{Version: 11040}, report.OldDriver},
 		{&driver.Unsupported{Device: driver.Device{Name: "T4", Compute: 75}}, report.Unsupported},
+		{fmt.Errorf("open: %w", &engine.NoRoom{Text: "no room"}), report.OutOfMemory},
 		{result(2), report.OutOfMemory}, {result(46), report.Busy}, {result(100), report.NoDevice}, {result(209), report.WrongArch},
 		{result(214), report.Degraded}, {result(218), report.PTXRefused}, {result(222), report.PTXRefused}, {result(802), report.NotReady},
 		{result(803), report.Mismatch}, {result(700), report.DeviceFailed}, {result(719), report.DeviceFailed},
