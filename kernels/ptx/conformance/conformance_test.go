@@ -43,7 +43,7 @@ func TestInterpreter(t *testing.T) {
 }
 
 // instruction finds an instruction's full name in a line of PTX.
-var instruction = regexp.MustCompile(`(?:^|[{;])\s*(?:@!?%[\w$]+\s+)?([a-z][a-z0-9_]*(?:(?:\.|::)[a-z0-9_]+)*)(?:\s|;)`)
+var instruction = regexp.MustCompile(`(?:^|[{;])\s*(?:@!?%[\w$]+\s+)?([a-z][a-z0-9_]*(?:(?:\.|::)[a-zA-Z0-9_]+)*)(?:\s|;)`)
 
 // forms are the full names of the instructions in a text.
 func forms(text string) map[string]bool {
@@ -137,6 +137,87 @@ func TestCasesCanFail(t *testing.T) {
 		r.Out[0][0] = fmt.Sprintf("%x", uint64(0x3c5a11aa)) // of no case
 		if len(Compare(&c, r.Out)) == 0 {
 			t.Errorf("%s: another first word was not noticed", c.Name)
+		}
+	}
+}
+
+// Check tells of differences, and what it writes can be read.
+func TestCheck(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "golden")
+	var log strings.Builder
+	if err := Check(cudatest.New(cudatest.Options{Machine: ptx.Options{Memory: 1 << 20}}), 80, &log, file); err != nil || !strings.Contains(log.String(), " 0 differ") {
+		t.Fatalf("%v\n%s", err, log.String())
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := Golden(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	byName := map[string]*Case{}
+	for _, c := range cases(t) {
+		byName[c.Name] = &c
+		if c.Target > 80 {
+			byName[c.Name] = nil
+		}
+	}
+	for _, r := range all {
+		c := byName[r.Case]
+		if c == nil {
+			t.Fatalf("case %s was not to run", r.Case)
+		}
+		if wrong := Compare(c, r.Out); len(wrong) > 0 {
+			t.Errorf("%s: %s", r.Case, wrong[0])
+		}
+	}
+	if _, err := Golden(b[:len(b)-5]); err == nil {
+		t.Error("a file that breaks off was read")
+	}
+}
+
+// Where a GPU has been asked, the cases and the interpreter say what it said.
+func TestGolden(t *testing.T) {
+	files, err := filepath.Glob("golden/*.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) == 0 {
+		t.Skip("SKIPPED: no GPU's outputs are kept in golden/ yet")
+	}
+	byName := map[string]Case{}
+	for _, c := range cases(t) {
+		byName[c.Name] = c
+	}
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := Golden(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range all {
+			c, ok := byName[r.Case]
+			if !ok {
+				continue // a case that has gone
+			}
+			if wrong := Compare(&c, r.Out); len(wrong) > 0 {
+				t.Errorf("%s: %s: the GPU differs: %s", f, r.Case, wrong[0])
+			}
+			if c.Bound > 0 {
+				continue
+			}
+			c.Out = r.Out
+			got, err := Run(cudatest.New(cudatest.Options{Compute: 90, Machine: ptx.Options{Memory: 1 << 20}}), &c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(got.Wrong) > 0 {
+				t.Errorf("%s: %s: the interpreter differs from the GPU: %s", f, r.Case, got.Wrong[0])
+			}
 		}
 	}
 }

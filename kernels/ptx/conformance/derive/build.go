@@ -19,7 +19,7 @@ type kind string
 
 func (k kind) width() int {
 	switch k {
-	case "u8", "s8":
+	case "u8", "s8", "b8":
 		return 8
 	case "u16", "s16", "b16", "f16", "bf16":
 		return 16

@@ -2,14 +2,21 @@ package derive
 
 import "math/big"
 
-// format is a binary floating point format of IEEE 754's kind.
-type format struct{ bits, mantissa int }
+// format is a binary floating point format of IEEE 754's kind. largest is its
+// greatest finite number where infinity is none of its values: what is beyond it
+// saturates.
+type format struct {
+	bits, mantissa int
+	largest        uint64
+}
 
 var (
-	f64  = format{64, 52}
-	f32  = format{32, 23}
-	f16  = format{16, 10}
-	bf16 = format{16, 7}
+	f32  = format{bits: 32, mantissa: 23}
+	f16  = format{bits: 16, mantissa: 10}
+	bf16 = format{bits: 16, mantissa: 7}
+	// What .satfinite makes of the 8-bit formats (PTX ISA 5.2.3).
+	e4m3 = format{bits: 8, mantissa: 3, largest: 0x7e}
+	e5m2 = format{bits: 8, mantissa: 2, largest: 0x7b}
 )
 
 // Directions of rounding, as PTX writes them.
@@ -82,6 +89,9 @@ func (f format) round(x *big.Float, mode byte, negZero bool) uint64 {
 		n++
 	}
 	bits := uint64(e-f.emin())<<f.mantissa + n
+	if f.largest > 0 {
+		return sign | min(bits, f.largest)
+	}
 	if bits >= f.inf() {
 		bits = f.inf()
 		if mode == rz || mode == rm && sign == 0 || mode == rp && sign != 0 {
@@ -226,10 +236,14 @@ func (f format) convert(v uint64, to format, mode byte) uint64 {
 	case f.isNaN(v):
 		return to.nan()
 	case f.isInf(v):
-		if f.neg(v) {
-			return to.sign() | to.inf()
+		top := to.inf()
+		if to.largest > 0 {
+			top = to.largest
 		}
-		return to.inf()
+		if f.neg(v) {
+			top |= to.sign()
+		}
+		return top
 	}
 	return to.round(f.exact(v), mode, f.neg(v))
 }
@@ -260,4 +274,12 @@ func (f format) integer(v uint64, mode byte, lo, hi *big.Int) *big.Int {
 		return hi
 	}
 	return whole
+}
+
+// flushed is a value as .ftz takes and gives it: a subnormal is a zero of its sign.
+func (f format) flushed(v uint64) uint64 {
+	if v&f.inf() == 0 {
+		return v & f.sign()
+	}
+	return v
 }

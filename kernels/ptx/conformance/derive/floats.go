@@ -46,6 +46,29 @@ func floats() *set {
 	s.bits("copysign.f32", "f32", 2, func(a []uint64) uint64 { return a[1]&^f32.sign() | a[0]&f32.sign() })
 	s.bits("max.f32", "f32", 2, func(a []uint64) uint64 { return f32.maximum(a[0], a[1]) })
 	s.bits("min.f32", "f32", 2, func(a []uint64) uint64 { return f32.minimum(a[0], a[1]) })
+	nan := func(f func(a, b uint64) uint64) func(a []uint64) uint64 {
+		return func(a []uint64) uint64 {
+			if f32.isNaN(a[0]) || f32.isNaN(a[1]) {
+				return f32.nan()
+			}
+			return f(a[0], a[1])
+		}
+	}
+	s.bits("max.NaN.f32", "f32", 2, nan(f32.maximum))
+	s.bits("min.NaN.f32", "f32", 2, nan(f32.minimum))
+	ftz := func(form string, n int, f func(a []uint64) uint64) {
+		s.bits(form, "f32", n, func(a []uint64) uint64 {
+			var flat []uint64
+			for _, v := range a {
+				flat = append(flat, f32.flushed(v))
+			}
+			return f32.flushed(f(flat))
+		})
+	}
+	ftz("add.ftz.f32", 2, func(a []uint64) uint64 { return f32.add(a[0], a[1], rn) })
+	ftz("mul.ftz.f32", 2, func(a []uint64) uint64 { return f32.mul(a[0], a[1], rn) })
+	ftz("fma.rn.ftz.f32", 3, func(a []uint64) uint64 { return f32.fma(a[0], a[1], a[2], rn) })
+	ftz("max.ftz.f32", 2, func(a []uint64) uint64 { return f32.maximum(a[0], a[1]) })
 	s.bits("cvt.sat.f32.f32", "f32", 1, func(a []uint64) uint64 { // to [0, 1], NaN to +0 (9.7.9.20)
 		switch {
 		case f32.isNaN(a[0]), f32.neg(a[0]), f32.isZero(a[0]):
@@ -167,6 +190,37 @@ func conversions() *set {
 	}
 	halves("cvt.rn.f16x2.f32", "f16x2", f16)
 	halves("cvt.rn.bf16x2.f32", "bf16x2", bf16)
+	for _, e := range []struct {
+		name string
+		f    format
+	}{{"e4m3x2", e4m3}, {"e5m2x2", e5m2}} {
+		form := "cvt.rn.satfinite." + e.name + ".f32"
+		v := vectors(form, count, "f32", "f32")
+		for i := 8; i < count; i++ { // most near what 8 bits can hold
+			for j := range v[i] {
+				v[i][j] = v[i][j]&0x807fffff | uint64(112+(i*5+j*3)%32)<<23
+			}
+		}
+		s.plain(plain{form: form, target: 90, dst: "b16", src: repeat("f32", 2), vectors: v, eval: func(a []uint64) uint64 { return f32.convert(a[0], e.f, rn)<<8 | f32.convert(a[1], e.f, rn) }})
+		// Every one of the 256 values is in a half of some pair.
+		back := "cvt.rn.f16x2." + e.name
+		v = nil
+		for i := range uint64(256) {
+			v = append(v, []uint64{i<<8 | (i*37+11)&0xff})
+		}
+		s.plain(plain{form: back, target: 90, dst: "f16x2", src: []kind{"b16"}, vectors: v, eval: func(a []uint64) uint64 {
+			half := func(v uint64) uint64 {
+				if e.f == e5m2 { // f16 with a shorter mantissa
+					return v << 8
+				}
+				if v&0x7f == 0x7f {
+					return f16.nan()
+				}
+				return f16.round(e.f.exact(v), rn, e.f.neg(v))
+			}
+			return half(a[0]>>8)<<16 | half(a[0]&0xff)
+		}})
+	}
 	fromInt := func(form string, src kind, signed bool, to format, dst kind) {
 		one(form, dst, src, 80, func(v uint64) uint64 {
 			x := new(big.Int).SetUint64(v)

@@ -182,6 +182,7 @@ func fields(s *set) {
 		}
 		return v
 	}})
+	masks(s)
 	for _, k := range []kind{"u32", "s32"} {
 		s.plain(plain{form: "bfe." + string(k), dst: k, src: []kind{k, "u32", "u32"}, vectors: at("bfe", 1, k), eval: func(a []uint64) (v uint64) {
 			pos, size := int(a[1]&0xff), int(a[2]&0xff)
@@ -198,6 +199,41 @@ func fields(s *set) {
 			}
 			return v
 		}})
+	}
+}
+
+// masks are bmsk and szext (PTX ISA 9.7.1.22, 9.7.1.23): .wrap takes positions and
+// lengths modulo 32, .clamp holds them to 32.
+func masks(s *set) {
+	for _, how := range []string{"clamp", "wrap"} {
+		at := func(v uint64) uint64 {
+			if how == "wrap" {
+				return v & 31
+			}
+			return min(v, 32)
+		}
+		var pairs, words [][]uint64
+		for i, x := range vectors("bmsk", count, "u32") {
+			n := []uint64{0, 1, 7, 31, 32, 33, 40, 64, 0xffffffff}
+			pairs = append(pairs, []uint64{n[i%9], n[i/9%9]})
+			words = append(words, []uint64{x[0], n[i%9]})
+		}
+		s.plain(plain{form: "bmsk." + how + ".b32", dst: "b32", src: []kind{"u32", "u32"}, vectors: pairs, eval: func(a []uint64) (v uint64) {
+			for i := at(a[0]); i < min(at(a[0])+at(a[1]), 32); i++ {
+				v |= 1 << i
+			}
+			return v
+		}})
+		for _, k := range []kind{"u32", "s32"} {
+			s.plain(plain{form: "szext." + how + "." + string(k), dst: k, src: []kind{k, "u32"}, vectors: words, eval: func(a []uint64) uint64 {
+				n := at(a[1])
+				v := a[0] & (1<<n - 1)
+				if k == "s32" && n > 0 && v>>(n-1) == 1 {
+					v |= ^uint64(0) << n
+				}
+				return v
+			}})
+		}
 	}
 }
 
