@@ -278,6 +278,8 @@ func conversions() *set {
 	whole("cvt.u64.u32", "u64", "u32", func(v uint64) uint64 { return v })
 	whole("cvt.s32.s8", "s32", "s8", func(v uint64) uint64 { return uint64(kind("s8").sext(v)) })
 	whole("cvt.s32.s16", "s32", "s16", func(v uint64) uint64 { return uint64(kind("s16").sext(v)) })
+	whole("cvt.sat.s8.s32", "s8", "s32", func(v uint64) uint64 { return uint64(max(-128, min(127, kind("s32").sext(v)))) })
+	whole("cvt.sat.u8.s32", "u8", "s32", func(v uint64) uint64 { return uint64(max(0, min(255, kind("s32").sext(v)))) })
 	whole("cvt.sat.s16.s32", "s16", "s32", func(v uint64) uint64 {
 		return uint64(max(-1<<15, min(1<<15-1, kind("s32").sext(v))))
 	})

@@ -130,15 +130,36 @@ func logic(s *set) {
 			return ^a[0]
 		})
 	}
-	// Bit i of the table is the result where the bits of a, b and c, a highest, make i.
-	for _, table := range []int{0x01, 0x1a, 0x40, 0x6a, 0x78, 0x80, 0x96, 0xb8, 0xca, 0xd8, 0xe8, 0xea, 0xf8, 0xfe} {
-		s.plain(plain{form: "lop3.b32", dst: "b32", src: repeat("b32", 3), operands: fmt.Sprintf("%%0, %%1, %%2, %%3, %d", table), vectors: vectors("lop3", 16, "b32", "b32", "b32"), eval: func(a []uint64) (v uint64) {
-			for i := range 32 {
-				at := a[0]>>i&1<<2 | a[1]>>i&1<<1 | a[2]>>i&1
-				v |= uint64(table) >> at & 1 << i
+	tables(s)
+}
+
+// tables is lop3 (PTX ISA 9.7.7.6) with each of its 256 tables. Bit i of a table is
+// the result where the bits of a, b and c, a highest, make i.
+func tables(s *set) {
+	const each = 32
+	for first := 0; first < 256; first += each {
+		in := vectors(fmt.Sprint("lop3", first), 8, "b32", "b32", "b32")
+		for i := range in {
+			in[i] = append(in[i], 0)
+		}
+		var body []string
+		for i, k := range repeat("b32", 3) {
+			body = append(body, k.load(i+1, i)...)
+		}
+		out := make([][]uint64, len(in))
+		for i := range each {
+			table := first + i
+			body = append(body, fmt.Sprintf("lop3.b32 %%r0, %%r1, %%r2, %%r3, %d;", table), fmt.Sprintf("st.global.b32 [%%dst+%d], %%r0;", 8*i))
+			for t, a := range in {
+				var v uint64
+				for bit := range 32 {
+					at := a[0]>>bit&1<<2 | a[1]>>bit&1<<1 | a[2]>>bit&1
+					v |= uint64(table) >> at & 1 << bit
+				}
+				out[t] = append(out[t], v)
 			}
-			return v
-		}})
+		}
+		s.custom(fmt.Sprintf("lop3.b32 %d to %d", first, first+each-1), []string{"lop3.b32"}, 80, nil, nil, body, in, out, "bits")
 	}
 }
 

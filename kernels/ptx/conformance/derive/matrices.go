@@ -21,6 +21,8 @@ func matrices() *set {
 		multiply(s, "mma.sync.aligned.m16n8k8.row.col.f32."+name+"."+name+".f32", 8, 16, f)
 	}
 	half(f16, "f16")
+	// Subnormal elements count (9.7.13: subnormals of .f16 are supported).
+	scaled(s, "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", 16, 16, f16, -24)
 	half(bf16, "bf16")
 	multiply(s, "mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32", 16, 8, format{})
 	multiply(s, "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32", 32, 8, format{})
@@ -64,20 +66,25 @@ func ldmatrix(s *set, n int, trans bool) {
 // multiply makes D = A·B + C of 16×k by k×8. Elements are of 16 or 8 bits, 32/bits
 // to a register. Their values are such that every sum is exact in float32, whatever
 // its order.
-func multiply(s *set, form string, k, width int, f format) {
-	rng := random(form)
+func multiply(s *set, form string, k, width int, f format) { scaled(s, form, k, width, f, -2) }
+
+// scaled is multiply with elements of A that are multiples of 2^unit, of B that are
+// quarters and of C that are multiples of 2^(unit-2).
+func scaled(s *set, form string, k, width int, f format, unit int) {
+	rng := random(fmt.Sprint(form, unit))
 	a, b, c := fillMatrix(rng, 16, k, width), fillMatrix(rng, k, 8, width), fillMatrix(rng, 16, 8, 32)
-	encode := func(v int64) uint64 {
+	encode := func(v int64, unit int) uint64 {
 		if width == 8 {
 			return uint64(v) & 0xff
 		}
-		return f.round(new(big.Float).SetMantExp(new(big.Float).SetInt64(v), -2), rn, false) // quarters
+		return f.round(new(big.Float).SetMantExp(new(big.Float).SetInt64(v), unit), rn, false)
 	}
-	result := func(v int64, quarters int) uint64 {
+	// C is in the unit of the products, as is the result.
+	result := func(v int64) uint64 {
 		if width == 8 {
 			return uint64(uint32(v))
 		}
-		return f32.round(new(big.Float).SetMantExp(new(big.Float).SetInt64(v), -2*quarters), rn, false)
+		return f32.round(new(big.Float).SetMantExp(new(big.Float).SetInt64(v), unit-2), rn, false)
 	}
 	per := 32 / width
 	var in, out [][]uint64
@@ -85,11 +92,11 @@ func multiply(s *set, form string, k, width int, f format) {
 	for l := range 32 {
 		group, inGroup := l/4, l%4
 		var row []uint64
-		regs := func(n int, at func(i int) int64) (count int) {
+		regs := func(n, unit int, at func(i int) int64) (count int) {
 			for r := 0; r < n; r += per {
 				var v uint64
 				for j := range per {
-					v |= encode(at(r+j)) << (width * j)
+					v |= encode(at(r+j), unit) << (width * j)
 				}
 				row = append(row, v)
 				count++
@@ -99,23 +106,20 @@ func multiply(s *set, form string, k, width int, f format) {
 		// Registers run over the two halves of the rows, then over the halves of k; a
 		// register holds neighbours along k (9.7.13.4.7 to 9.7.13.4.10).
 		span := 4 * per // of k that one register of all lanes covers
-		na = regs(16*k/32, func(i int) int64 {
+		na = regs(16*k/32, unit, func(i int) int64 {
 			r := i / per
 			return a[group+8*(r%2)][inGroup*per+i%per+span*(r/2)]
 		})
-		nb = regs(8*k/32, func(i int) int64 { return b[inGroup*per+i%per+span*(i/per)][group] })
+		nb = regs(8*k/32, -2, func(i int) int64 { return b[inGroup*per+i%per+span*(i/per)][group] })
 		var d []uint64
 		for i := range 4 {
 			r, n := group+8*(i/2), 2*inGroup+i%2
-			row = append(row, result(c[r][n], 1))
+			row = append(row, result(c[r][n]))
 			sum := c[r][n]
-			if width == 16 {
-				sum *= 4
-			}
 			for j := range k {
 				sum += a[r][j] * b[j][n]
 			}
-			d = append(d, result(sum, 2))
+			d = append(d, result(sum))
 		}
 		in, out = append(in, row), append(out, d)
 	}
@@ -138,7 +142,11 @@ func multiply(s *set, form string, k, width int, f format) {
 	if width == 16 {
 		typ = "f32"
 	}
-	s.custom(form, []string{form}, 80, nil, nil, body, in, out, typ)
+	name := form
+	if unit != -2 {
+		name += " of small numbers"
+	}
+	s.custom(name, []string{form}, 80, nil, nil, body, in, out, typ)
 }
 
 // fillMatrix draws whole numbers: any of 8 bits, for 16 bits small ones, for 32
