@@ -30,6 +30,7 @@ struct Linear {
 	int strips;   // of 16 rows of W; where gated, 8 of gate, then 8 of up
 	int blobs;    // of a strip
 	int segments;
+	int stages;   // of gemv's rings
 	float eps;
 	u32 flags;
 };
@@ -63,7 +64,7 @@ __device__ __forceinline__ void finish(const Linear& c, int row, int col, float 
 // Geometry of gemv; linear_int.go has it too.
 template <class T>
 struct Gemv {
-	static constexpr int kStages = T::kBlocks == 1 ? 4 : 2;
+	static constexpr int kStages = T::kBlocks == 1 ? 4 : 3; // at most; of large blobs there may be 2
 	static constexpr int kSlot = T::kChunk * T::kBytes;
 	static constexpr int kMeta = T::kFold >= kFoldHalves ? 4 : 2; // floats: d, fold, second fold, unused
 };
@@ -103,9 +104,10 @@ __device__ __forceinline__ void prepare(const Linear& c, u8* q, float* meta, flo
 // One says that there is one row, and then of a lane's two columns one is computed.
 template <class T, bool One>
 __device__ __forceinline__ void gemv(const Linear& c) {
-	constexpr int M = Gemv<T>::kMeta, D = Gemv<T>::kStages, kSlot = Gemv<T>::kSlot, kPieces = T::kBytes / 16;
+	constexpr int M = Gemv<T>::kMeta, kSlot = Gemv<T>::kSlot, kPieces = T::kBytes / 16;
 	extern __shared__ uint4 shared[];
 	int lane = threadIdx.x % 32, warp = threadIdx.x / 32, rows = One ? 1 : c.rows, blocks = c.blobs * T::kBlocks;
+	int D = T::kBlocks == 1 ? Gemv<T>::kStages : c.stages;
 	u8* q = reinterpret_cast<u8*>(shared) + c.segments * D * kSlot;
 	u8* ring = reinterpret_cast<u8*>(shared) + warp * D * kSlot;
 	float* meta = reinterpret_cast<float*>(q + blocks * rows * 32);
@@ -125,8 +127,7 @@ __device__ __forceinline__ void gemv(const Linear& c) {
 			if (rest > 0) w += kSlot;
 			else w += wrap, rest = count, ahead += gridDim.x;
 		}
-		to += kSlot;
-		if (to == to0 + D * kSlot) to = to0;
+		to = to == to0 + (D - 1) * kSlot ? to0 : to + kSlot;
 		commit();
 	};
 #pragma unroll 1
@@ -166,7 +167,8 @@ __device__ __forceinline__ void gemv(const Linear& c) {
 		const u8* x = q0 + first * 32;
 		const float *p = m0 + first * M, *p1 = m1 + first * M;
 		for (int left = count; left > 0; left -= T::kChunk) {
-			wait<D - 2>();
+			if (T::kBlocks > 1 && D == 2) wait<0>();
+			else wait<Gemv<T>::kStages - 2>();
 			__syncwarp();
 			copy();
 			const u8* blob = ring + read;
@@ -223,6 +225,15 @@ struct Tile {
 	static constexpr int kShared = kWarps * kRing + kStagesX * kStep;
 	static_assert(kShared >= kWarps * kStrips * NT * 512, "the sums find no room");
 	static_assert(kStagesX - 1 <= (kStagesW - 1) * kSteps, "W would come after x");
+};
+
+template <bool A, class X, class Y>
+struct Choose {
+	typedef X Type;
+};
+template <class X, class Y>
+struct Choose<false, X, Y> {
+	typedef Y Type;
 };
 
 template <class T, int NT>
@@ -292,51 +303,56 @@ __device__ __forceinline__ void tile(const Linear& c) {
 #pragma unroll
 				for (int e = 0; e < 4; e++) total[i][j][e] = __fadd_rn(total[i][j][e], acc[i][j][e]), acc[i][j][e] = 0.0f;
 	};
-	typename T::Slim head[RT];
-	const u8 *w = ring, *chunk = ring, *x_step = steps; // what is read next
+	// Where x is narrow, all steps of a chunk are unrolled, and the scales of its blobs are kept.
+	constexpr bool kWide = NT > 2;
+	constexpr int kUnroll = kWide ? 1 : G::kSteps;
+	typename Choose<kWide, typename T::Slim, typename T::Head>::Type head[RT];
+	const u8 *w = ring, *x_step = steps; // what is read next
 	int left = end - from; // blobs of the segment
-	for (int b0 = 0; nblocks > 0; nblocks -= 2, b0 = (b0 + 2) % (G::kBlobs * T::kBlocks)) { // b0: K block of the chunk
-		wait<G::kStagesX - 2>(); // then send for what takes the place of the step before
-		__syncthreads();
-		copy_x();
-		if (b0 == 0) copy_w();
-		commit();
-		if (b0 == 0) {
-			w = chunk;
-			chunk = chunk == ring + (G::kStagesW - 1) * RT * G::kChunk ? ring : chunk + RT * G::kChunk;
+	while (nblocks > 0) {
+#pragma unroll kUnroll
+		for (int b0 = 0; b0 < G::kSteps * 2; b0 += 2, nblocks -= 2) { // b0: K block of the chunk
+			wait<G::kStagesX - 2>(); // then send for what takes the place of the step before
+			__syncthreads();
+			copy_x();
+			if (b0 == 0) copy_w();
+			commit();
+			if (b0 == 0) {
 #pragma unroll
-			for (int i = 0; i < RT; i++) head[i] = typename T::Slim(w + i * G::kChunk, lane);
-		}
+				for (int i = 0; i < RT; i++) head[i] = {w + i * G::kChunk, lane};
+			}
 #pragma unroll
-		for (int u = 0; u < 2; u++) {
-			if (T::kBlocks == 1 && u >= nblocks) break;
-			int b = T::kBlocks == 1 ? u : b0 + u;
-			typename T::Frag f[RT];
+			for (int u = 0; u < 2; u++) {
+				if (T::kBlocks == 1 && u >= nblocks) break;
+				int b = T::kBlocks == 1 ? u : b0 + u;
+				typename T::Frag f[RT];
 #pragma unroll
-			for (int i = 0; i < RT; i++) T::load(f[i], head[i], w + i * G::kChunk + b / T::kBlocks * T::kBytes, b % T::kBlocks, lane);
-			const u8* x = x_step + u * G::kGroup;
+				for (int i = 0; i < RT; i++) T::load(f[i], head[i], w + i * G::kChunk + b / T::kBlocks * T::kBytes, b % T::kBlocks, lane);
+				const u8* x = x_step + u * G::kGroup;
 #pragma unroll
-			for (int j = 0; j < NT; j++, x += 2 * G::kGroup) {
-				uint2 q = at<uint2>(x + lane * 8);
-				Meta m;
-				if (T::kFold < kFoldHalves) {
-					float4 v = at<float4>(x + 256 + lane % 4 * 16);
-					m = {{v.x, v.y}, {v.z, v.w}};
-				} else {
-					float2 u = at<float2>(x + 256 + lane % 4 * 8);
-					float4 v = at<float4>(x + 288 + lane % 4 * 16);
-					m = {{u.x, u.y}, {v.x, v.y, v.z, v.w}};
+				for (int j = 0; j < NT; j++, x += 2 * G::kGroup) {
+					uint2 q = at<uint2>(x + lane * 8);
+					Meta m;
+					if (T::kFold < kFoldHalves) {
+						float4 v = at<float4>(x + 256 + lane % 4 * 16);
+						m = {{v.x, v.y}, {v.z, v.w}};
+					} else {
+						float2 v = at<float2>(x + 256 + lane % 4 * 8);
+						float4 h = at<float4>(x + 288 + lane % 4 * 16);
+						m = {{v.x, v.y}, {h.x, h.y, h.z, h.w}};
+					}
+#pragma unroll
+					for (int i = 0; i < RT; i++) f[i].template multiply<2>(acc[i][j], q.x, q.y, m);
 				}
-#pragma unroll
-				for (int i = 0; i < RT; i++) f[i].template multiply<2>(acc[i][j], q.x, q.y, m);
+				if (b % T::kBlocks == T::kBlocks - 1 && --left == 0) {
+					flush();
+					segment++;
+					left = (segment + 1) * c.blobs / c.segments - segment * c.blobs / c.segments;
+				}
 			}
-			if (b % T::kBlocks == T::kBlocks - 1 && --left == 0) {
-				flush();
-				segment++;
-				left = (segment + 1) * c.blobs / c.segments - segment * c.blobs / c.segments;
-			}
+			x_step = x_step == steps + (G::kStagesX - 1) * G::kStep ? steps : x_step + G::kStep;
 		}
-		x_step = x_step == steps + (G::kStagesX - 1) * G::kStep ? steps : x_step + G::kStep;
+		w = w == ring + (G::kStagesW - 1) * RT * G::kChunk ? ring : w + RT * G::kChunk;
 	}
 	wait<0>();
 
@@ -395,19 +411,23 @@ __device__ __forceinline__ void tile(const Linear& c) {
 }
 
 // tile_blocks is how many blocks should find registers on a multiprocessor: as many as ptxas manages without spilling, on all targets.
-constexpr int tile_blocks(int nt, int fold) { return nt == 8 ? 2 : (nt == 4 ? 3 : 4) - (fold >= kFoldHalves ? 1 : 0); }
+constexpr int tile_blocks(int nt, int blocks, int fold) {
+	return nt == 8 ? 2 : nt == 4 ? (fold >= kFoldHalves ? 2 : 3) : blocks > 1 ? 3 : 4;
+}
 
 #define INT_GEMV(T, NAME, ONE, SUFFIX)                                                                                                 \
 	extern "C" __global__ void __launch_bounds__(256, 2) int_gemv##SUFFIX##_##NAME(const u8* w, const float* x, const float* norm, float* y,        \
-		const float* bias, int rows, int ldx, int ldy, int out, int strips, int blobs, int segments, float eps, u32 flags) {           \
-		gemv<T, ONE>(Linear{w, x, norm, nullptr, y, bias, nullptr, nullptr, rows, ldx, ldy, out, strips, blobs, segments, eps, flags});     \
+		const float* bias, int rows, int ldx, int ldy, int out, int strips, int blobs, int segments, int stages, float eps,            \
+		u32 flags) {                                                                                                                   \
+		gemv<T, ONE>(Linear{w, x, norm, nullptr, y, bias, nullptr, nullptr, rows, ldx, ldy, out, strips, blobs, segments, stages, eps, \
+			flags});                                                                                                                   \
 	}
 
 #define INT_TILE(T, NAME, NT)                                                                                                          \
-	extern "C" __global__ void __launch_bounds__(128, tile_blocks(NT, T::kFold)) int_tile##NT##_##NAME(const u8* w, const u8* operand, float* y,                  \
+	extern "C" __global__ void __launch_bounds__(128, tile_blocks(NT, T::kBlocks, T::kFold)) int_tile##NT##_##NAME(const u8* w, const u8* operand, float* y,                  \
 		const float* bias, float4* parts, u32* counters, int rows, int ldy, int out, int strips, int blobs, int segments, u32 flags) { \
-		tile<T, NT>(Linear{w, nullptr, nullptr, operand, y, bias, parts, counters, rows, 0, ldy, out, strips, blobs, segments, 0.0f,   \
-			flags});                                                                                                                   \
+		tile<T, NT>(Linear{w, nullptr, nullptr, operand, y, bias, parts, counters, rows, 0, ldy, out, strips, blobs, segments, 0,      \
+			0.0f, flags});                                                                                                                   \
 	}
 
 // INT_LINEAR defines the kernels of a type.

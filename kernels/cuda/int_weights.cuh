@@ -207,6 +207,7 @@ struct PairsSlim : Pairs {
 struct PairsHead : Pairs {
 	float dAway[2], mAway[2]; // 2^23 of d and m
 	u32 low[4], high[2];      // 16 and 8 bits of each K block
+	PairsHead() = default;
 	__device__ __forceinline__ PairsHead(const u8* blob, int lane) : Pairs(blob, lane) {
 #pragma unroll
 		for (int i = 0; i < 2; i++) dAway[i] = d[i] * -0x1p23f, mAway[i] = m[i] * -0x1p23f;

@@ -120,8 +120,8 @@ func linearInt(t Target, w *Weight, c LinearCall) ([]Launch, error) {
 	}
 	s, flags := w.intShape(), intFlags(c)
 	if c.Rows == 1 || c.Rows <= gemvRows && c.Rows*w.K <= gemvValues {
-		if shared := s.gemvShared(c.Rows); shared <= t.Shared {
-			return []Launch{s.gemv(t, w, c, flags, shared)}, nil
+		if stages := s.gemvStages(c.Rows, t.Shared); stages > 0 {
+			return []Launch{s.gemv(t, w, c, flags, stages)}, nil
 		}
 	}
 	tile, err := s.tile(t, w, c, flags)
@@ -146,34 +146,64 @@ func intFlags(c LinearCall) uint32 {
 	return flags
 }
 
-// gemvShared is what gemv needs for rows rows: rings, x, sums, and sums of squares.
-func (s *intShape) gemvShared(rows int) int {
-	stages, meta := 4, 8
-	if s.blocks > 1 {
-		stages = 2
-	}
+// gemvShared is what gemv needs for rows rows: rings of stages chunks, x, sums,
+// and sums of squares.
+func (s *intShape) gemvShared(rows, stages int) int {
+	meta := 8
 	if s.fold >= foldHalves {
 		meta = 16
 	}
 	return s.segments*stages*s.chunk*s.bytes + s.blobs*s.blocks*rows*(32+meta) + 2*s.segments*4*160 + rows*9*4
 }
 
-// gemvRegisters is above what ptxas gives any gemv.
-const gemvRegisters = 112
+// gemvStages is how many chunks a ring holds: of large ones as many as there is
+// room for. It is 0 where there is none.
+func (s *intShape) gemvStages(rows, shared int) int {
+	most, least := 4, 4
+	if s.blocks > 1 {
+		most, least = 3, 2
+	}
+	for n := most; n >= least; n-- {
+		if s.gemvShared(rows, n) <= shared {
+			return n
+		}
+	}
+	return 0
+}
 
-func (s *intShape) gemv(t Target, w *Weight, c LinearCall, flags uint32, shared int) Launch {
-	threads := 32 * s.segments
-	resident := max(1, min((t.Shared+1024)/(shared+1024), 65536/(gemvRegisters*threads), 16))
-	rounds := (s.strips + t.SMs*resident - 1) / (t.SMs * resident)
+const (
+	gemvRegisters = 112 // above what ptxas gives any gemv
+	gemvRounds    = 4   // strips that are worth a second block on a multiprocessor, which rounds x again
+)
+
+// gemvGrid is the number of blocks: such that all are resident and have about
+// the same number of strips.
+func (s *intShape) gemvGrid(t Target, shared int) int {
+	resident := max(1, min((t.Shared+1024)/(shared+1024), 65536/(gemvRegisters*32*s.segments), 8))
+	best, least := 0, 0 // blocks, and strips of a multiprocessor that has the most
+	for n := 1; n <= resident; n++ {
+		rounds := (s.strips + n*t.SMs - 1) / (n * t.SMs)
+		if n > 1 && rounds < gemvRounds {
+			break
+		}
+		if most := n * rounds; n == 1 || most <= least+least/32 {
+			best, least = (s.strips+rounds-1)/rounds, most
+		}
+	}
+	return best
+}
+
+func (s *intShape) gemv(t Target, w *Weight, c LinearCall, flags uint32, stages int) Launch {
+	shared := s.gemvShared(c.Rows, stages)
 	name := "int_gemv_"
 	if c.Rows == 1 {
 		name = "int_gemv1_"
 	}
 	return Launch{
 		Module: s.module(), Name: name + s.name,
-		Grid: Dim{uint32((s.strips + rounds - 1) / rounds), 1, 1}, Block: Dim{uint32(threads), 1, 1}, Shared: uint32(shared),
+		Grid: Dim{uint32(s.gemvGrid(t, shared)), 1, 1}, Block: Dim{uint32(32 * s.segments), 1, 1}, Shared: uint32(shared),
 		Params: Pack(w.Addr, c.X.Addr, c.Norm, c.Y.Addr, c.Bias, int32(c.Rows), int32(c.X.Stride), int32(c.Y.Stride), int32(s.out),
-			int32(s.strips), int32(s.blobs), int32(s.segments), c.Eps, flags),
+			int32(s.strips), int32(s.blobs), int32(s.segments), int32(stages), c.Eps, flags),
 	}
 }
 

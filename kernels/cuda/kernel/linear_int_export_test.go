@@ -24,7 +24,7 @@ func IntGeometry() map[string]string {
 
 func IntGemv(t Target, w *Weight, c LinearCall) ([]Launch, error) {
 	s := w.intShape()
-	return []Launch{s.gemv(t, w, c, intFlags(c), s.gemvShared(c.Rows))}, nil
+	return []Launch{s.gemv(t, w, c, intFlags(c), s.gemvStages(c.Rows, t.Shared))}, nil
 }
 
 func IntTile(t Target, w *Weight, c LinearCall, cut bool) ([]Launch, error) {
