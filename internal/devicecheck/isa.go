@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 
+	"hearth/kernels/cuda/driver"
 	"hearth/kernels/cuda/kernel"
 	"hearth/kernels/ptx/conformance"
 )
@@ -36,7 +37,8 @@ func (o *options) isa() error {
 }
 
 // conform runs all cases that the GPU has instructions for. It goes on after a
-// wrong result; an error of the GPU ends it.
+// wrong result and after what the driver refuses; an error that destroys the
+// context ends it.
 func conform(g kernel.GPU) (results []*conformance.Result, wrong int, err error) {
 	cases, err := conformance.Cases()
 	if err != nil {
@@ -50,6 +52,12 @@ func conform(g kernel.GPU) (results []*conformance.Result, wrong int, err error)
 			continue
 		}
 		r, err := conformance.Run(g, c)
+		var e *driver.Error
+		if errors.As(err, &e) && !e.Sticky() {
+			wrong++
+			fmt.Println("FAIL", err)
+			continue
+		}
 		if err != nil {
 			return results, wrong, err
 		}

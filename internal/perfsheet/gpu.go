@@ -21,6 +21,7 @@ type counter struct {
 	shared  map[kernelName]use // the most that any launch prepared asks for
 	loads   func(module string)
 	on      bool // launches are counted
+	known   bool // only those that have a cost already
 }
 
 // kernelName names a kernel.
@@ -125,6 +126,9 @@ func (c *counter) run(l *kernel.Launch) error {
 	k := c.key(l)
 	got, ok := c.costs[k]
 	if !ok {
+		if c.known {
+			return fmt.Errorf("nothing is recorded of the launch %s", k)
+		}
 		var err error
 		got.Cost, got.Whole, err = measure(extent{l.Grid.X, l.Grid.Y, l.Grid.Z}, func(e extent) (cost, error) {
 			return c.launch(l, ptx.Dim{X: e[0], Y: e[1], Z: e[2]})

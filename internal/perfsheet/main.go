@@ -54,6 +54,12 @@ func run(dir, only string) error {
 			if err := b.model(s, strings.TrimPrefix(only, s.name)); err != nil {
 				return fmt.Errorf("%s: %w", s.name, err)
 			}
+			if only == "" { // what was counted is kept, should the rest not come to its end
+				b.finish()
+				if err := b.r.write(filepath.Join(dir, "performance.json")); err != nil {
+					return err
+				}
+			}
 		}
 	}
 	if only == "" {
@@ -150,20 +156,18 @@ func (b *build) note(c *counter) {
 	}
 }
 
-// finish leaves in the record the launches of its steps.
+// finish leaves in the record the launches of its steps, and their PTX.
 func (b *build) finish() {
 	b.r.Costs = map[string]counted{}
 	for _, s := range b.r.Steps {
 		for _, c := range s.Calls {
 			b.r.Costs[c.Key] = b.costs[c.Key]
+			b.r.PTX[ptxOf(c.Key)] = b.ptx[ptxOf(c.Key)]
 		}
 	}
 }
 
 func (b *build) write() error {
-	for k := range b.r.Costs {
-		b.r.PTX[ptxOf(k)] = b.ptx[ptxOf(k)]
-	}
 	text, err := render(b.r)
 	if err != nil {
 		return err

@@ -60,6 +60,9 @@ func render(r *record) (string, error) {
 	if err := renderCounts(&out, r); err != nil {
 		return "", err
 	}
+	if err := renderMissed(&out, r); err != nil {
+		return "", err
+	}
 	renderBasis(&out, r)
 	return out.String(), nil
 }
@@ -96,6 +99,74 @@ possible (aim: at most 1.05).
 	}
 	out.WriteString("\nA GPU is named where its figures differ from those of the row above it.\n")
 	return nil
+}
+
+// aims of what a token costs.
+const (
+	mostIssue    = 1.25 // time to issue by time to move bytes
+	mostLaunches = 6    // of a layer
+	mostBytes    = 1.03 // distinct bytes by those of weights, keys and values
+	mostSectors  = 1.1  // asked for by the fewest possible, in a hot kernel
+	mostWaves    = 1.05 // over shared memory by the fewest possible, in a hot kernel
+	hotShare     = 0.02 // of a step's floor, from which on a kernel is hot
+)
+
+// renderMissed lists what is beyond its aim.
+func renderMissed(out *strings.Builder, r *record) error {
+	out.WriteString("\n## Beyond the aim\n\n")
+	missing := false
+	line := func(format string, args ...any) {
+		missing = true
+		fmt.Fprintf(out, "- "+format+".\n", args...)
+	}
+	for _, s := range shapes {
+		for _, f := range formats {
+			for _, g := range gpus {
+				missed, err := misses(r.step(s.name, f.name, g), g)
+				if err != nil {
+					return err
+				}
+				if len(missed) > 0 {
+					line("%s %s on %s: %s", s.name, f.name, g.name, strings.Join(missed, ", "))
+				}
+			}
+		}
+	}
+	if !missing {
+		out.WriteString("Nothing.\n")
+	}
+	return nil
+}
+
+// misses tells where a step is beyond its aims.
+func misses(st *step, g gpu) (missed []string, err error) {
+	t, err := sum(st.Calls, g)
+	if err != nil {
+		return nil, err
+	}
+	if x := t.issue / t.memory; x > mostIssue {
+		missed = append(missed, fmt.Sprintf("issue %.2f × memory", x))
+	}
+	if st.PerLayer > mostLaunches {
+		missed = append(missed, fmt.Sprintf("%d launches of a layer", st.PerLayer))
+	}
+	if x := t.bytes / float64(st.Weights+st.KV); x > mostBytes {
+		missed = append(missed, fmt.Sprintf("%.3f × the bytes", x))
+	}
+	for _, c := range st.Calls {
+		m, i, x := floor(c.cost, g)
+		if float64(c.Times)*max(m, i, x) < hotShare*t.seconds {
+			continue
+		}
+		name := strings.SplitN(c.Key, " ", 4)[2]
+		if x := ratio(c.cost.Sectors, c.cost.Ideal); x > mostSectors {
+			missed = append(missed, fmt.Sprintf("%s: %.2f × the sectors", name, x))
+		}
+		if x := ratio(c.cost.Waves, c.cost.Least); x > mostWaves {
+			missed = append(missed, fmt.Sprintf("%s: %.2f × the passes", name, x))
+		}
+	}
+	return missed, nil
 }
 
 func renderBasis(out *strings.Builder, r *record) {

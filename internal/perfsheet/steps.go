@@ -80,6 +80,7 @@ type stepper struct {
 	g     gpu
 	costs map[string]counted
 	note  func(*counter)
+	known bool // see counter
 }
 
 // calls are the launches of the step of a program with these layers, as a bag.
@@ -95,6 +96,7 @@ func (st *stepper) calls(layers []int, head bool) (map[string]int, error) {
 		return nil, err
 	}
 	c := newCounter(st.g, memoryOf(need, kv), st.costs)
+	c.known = st.known
 	d, err := cuda.New(c, o)
 	if err != nil {
 		return nil, err
