@@ -106,3 +106,17 @@ func BenchmarkHistogram(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkLaunch is the cost of a launch that does next to nothing.
+func BenchmarkLaunch(b *testing.B) {
+	for _, m := range modes {
+		b.Run(m.name, func(b *testing.B) {
+			measure(b, m.opt, func(x *bench) func() *Report {
+				in, out := x.put(make([]float32, 32)), x.put(make([]float32, 32))
+				return func() *Report {
+					return x.clean("saxpy", Dim{X: 1}, Dim{X: 32}, 0, float32(2), in, out, int32(32))
+				}
+			})
+		})
+	}
+}

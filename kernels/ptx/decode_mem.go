@@ -171,6 +171,9 @@ func (d *decoder) ldParam(in *inst, o operand) error {
 	if err := d.vectorOf(in, d.s.args[0], true); err != nil {
 		return err
 	}
+	if o.kind == opMem && o.elems[0].kind != opReg {
+		in.flags |= flagUniform
+	}
 	return d.address(in, o, spaceParam)
 }
 

@@ -63,7 +63,7 @@ func (m *Machine) Launch(l *Loaded, name string, grid, block Dim, shared uint32,
 		m.race.begin()
 	}
 	for _, u := range m.unique {
-		clear(u)
+		clear(u[:min((m.high()+1023)/1024, len(u))])
 	}
 	return r.run()
 }
@@ -138,7 +138,7 @@ func (r *launch) collect(rep *Report, workers []*worker) {
 		rep.lines[i].Counts.add(&c)
 	}
 	slices.SortFunc(rep.lines, func(a, b LineCounts) int { return a.Line - b.Line })
-	for i, rd := range r.m.unique[0] {
+	for i, rd := range r.m.unique[0][:min((r.m.high()+1023)/1024, len(r.m.unique[0]))] {
 		wr := r.m.unique[1][i]
 		rep.Counts.UniqueRead += uint64(bits.OnesCount32(rd))
 		rep.Counts.UniqueWritten += uint64(bits.OnesCount32(wr))

@@ -118,6 +118,14 @@ func (m *Machine) Used() int {
 	return n
 }
 
+// high is the end of the highest allocation, as an offset.
+func (m *Machine) high() int {
+	if n := len(m.allocs); n > 0 {
+		return m.allocs[n-1].end
+	}
+	return 0
+}
+
 // find gives the allocation that holds an offset, or nil.
 func (m *Machine) find(off int) *alloc {
 	i, _ := slices.BinarySearchFunc(m.allocs, off+1, func(a *alloc, v int) int { return a.lo - v })

@@ -306,8 +306,45 @@ func (w *warp) storeRegs(in *inst, mem []byte, base uint64, m uint32) {
 
 // loadParam reads a kernel's parameters, which are the same in all lanes.
 func (w *warp) loadParam(in *inst, m uint32) {
+	if in.flags&flagUniform != 0 && m == ^uint32(0) && !in.x.wide && w.loadUniform(in) {
+		return
+	}
 	w.addresses(in, m)
 	w.paramLanes(in, m, in.typ.size()*int(in.n))
+}
+
+// loadUniform loads what all 32 lanes take from one place; false where it is not
+// to be had, or not this way.
+func (w *warp) loadUniform(in *inst) bool {
+	params, elem := w.b.r.params, uint64(in.typ.size())
+	at := w.r64[in.a][0] + uint64(in.off)
+	if n := elem * uint64(in.n); at > uint64(len(params)) || uint64(len(params))-at < n || at%n != 0 {
+		return false
+	}
+	for k, r := range in.x.regs {
+		b := params[at+uint64(k)*elem:]
+		switch elem {
+		case 8:
+			v := le.Uint64(b)
+			d := &w.r64[r]
+			for i := range d {
+				d[i] = v
+			}
+		case 4:
+			v := le.Uint32(b)
+			d := &w.r32[r]
+			for i := range d {
+				d[i] = v
+			}
+		default:
+			w.put(in, r, 0, b)
+			d := &w.r32[r]
+			for i := range d {
+				d[i] = d[0]
+			}
+		}
+	}
+	return true
 }
 
 func (w *warp) paramLanes(in *inst, m uint32, size int) {

@@ -40,6 +40,7 @@ func runThreads(t *testing.T, body string, words []uint32, opt Options, threads 
 	if err != nil {
 		t.Fatal(err)
 	}
+	opt.Memory = 1 << 16
 	b := load(t, mod, opt)
 	p := b.put(words)
 	r, err := b.m.Launch(b.l, "k", Dim{}, Dim{X: threads}, 0, b.params("k", []any{p}))
