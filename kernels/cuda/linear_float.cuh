@@ -437,19 +437,33 @@ __device__ __forceinline__ void gemm(const Linear& c) {
 	int lane = threadIdx.x % 32, warp = threadIdx.x / 32, wn = warp % 4, wr = warp / 4;
 	int tile0 = blockIdx.y * 8, column0 = blockIdx.x * 8, columns = (c.rows + 7) / 8;
 	bool exact = !(c.flags & kFast);
-	int planes = exact ? 2 : 1, xv = P * planes * 32; // uint4 of a tile's block of x
+	int planes = exact ? 2 : 1, xshift = (P == 2 ? 6 : 5) + exact, xv = 1 << xshift; // uint4 of a tile's block of x
+	// What this thread copies of a stage: where its pieces of block 0 are, and which of them there are.
+	constexpr int NA = kA / 256, NB = kB / 256;
+	const uint4* source[NA + NB];
+	u32 there = 0;
+#pragma unroll
+	for (int q = 0; q < NA; q++) {
+		int i = threadIdx.x + q * 256, tile = tile0 + i / W::kVectors;
+		bool live = tile < c.tiles;
+		source[q] = c.w + (size_t)(live ? tile : 0) * c.blocks * W::kVectors + i % W::kVectors;
+		there |= (u32)live << q;
+	}
+#pragma unroll
+	for (int q = 0; q < NB; q++) {
+		int i = threadIdx.x + q * 256, column = column0 + (i >> xshift);
+		bool live = column < columns;
+		source[NA + q] = c.operand + ((size_t)(live ? column : 0) * c.blocks << xshift) + (i & (xv - 1));
+		there |= (u32)live << (NA + q);
+	}
 	auto issue = [&](int b) {
-		uint4* to = stages[b % W::kStages];
+		uint4* to = stages[b % W::kStages] + threadIdx.x;
 		if (b < c.blocks) {
-			for (int i = threadIdx.x; i < kA; i += 256) {
-				int tile = tile0 + i / W::kVectors;
-				bool live = tile < c.tiles;
-				cp_async(to + i, c.w + ((size_t)(live ? tile : 0) * c.blocks + b) * W::kVectors + i % W::kVectors, live);
-			}
-			for (int i = threadIdx.x; i < 8 * xv; i += 256) {
-				int column = column0 + i / xv;
-				bool live = column < columns;
-				cp_async(to + kA + i, c.operand + ((size_t)(live ? column : 0) * c.blocks + b) * xv + i % xv, live);
+#pragma unroll
+			for (int q = 0; q < NA; q++) cp_async(to + q * 256, source[q] + (size_t)b * W::kVectors, there >> q & 1);
+#pragma unroll
+			for (int q = 0; q < NB; q++) {
+				if (q * 256 + (int)threadIdx.x < 8 << xshift) cp_async(to + kA + q * 256, source[NA + q] + ((size_t)b << xshift), there >> (NA + q) & 1);
 			}
 		}
 		asm volatile("cp.async.commit_group;" ::: "memory");
