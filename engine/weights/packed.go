@@ -362,8 +362,8 @@ func (j *joiner) float8(base string, w *rawTensor) (*Tensor, error) {
 		return nil, err
 	}
 	j.used[name] = true
-	// What activations were to be multiplied by before they are rounded: ours are
-	// not rounded to 8 bits.
+	// What activations were to be divided by before they are rounded, which is the
+	// devices' own affair.
 	j.used[base+".input_scale"] = true
 	return &Tensor{Tensor: kernels.Tensor{Name: base + ".weight", Type: kernels.F8, Rows: p.n, Cols: p.k},
 		Shape: w.shape, unpack: p.unpack, parts: [][]byte{w.data}}, nil

@@ -41,8 +41,8 @@ func (s *scheme) name() string {
 	return "FP8"
 }
 
-// quantizationConfig holds the fields that bear on what the tensors mean.
-// Whether and how activations were meant to be rounded does not: ours are not.
+// quantizationConfig holds the fields that bear on what the tensors mean. How
+// activations were meant to be rounded does not: devices have their own rules.
 type quantizationConfig struct {
 	Method     string         `json:"quant_method"`
 	Bits       int            `json:"bits"`
