@@ -3,17 +3,21 @@ package appliance
 import (
 	"context"
 	"crypto/sha256"
+	"debug/buildinfo"
 	"encoding/hex"
+	"io"
 	"os"
 	"runtime"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/cpu"
 
 	"hearth/appliance/about"
 	"hearth/engine/infer"
+	"hearth/engine/worker/embedded"
 	"hearth/web/admin"
 )
 
@@ -151,10 +155,53 @@ func embeddedParts() []about.Part {
 	if b, err := embeddedFiles.ReadFile("model/hearth-tiny.gguf"); err == nil {
 		out = append(out, about.Part{Kind: "machine-learning-model", Name: "hearth-tiny", SHA256: sha256Of(b), Licence: "Apache-2.0", Note: "the model inside the program"})
 	}
+	out = append(out, workerParts()...)
 	for _, a := range admin.Vendored() {
 		out = append(out, about.Part{Kind: "library", Name: a.Name, Version: a.Version, SHA256: a.SHA256, Licence: a.Licence, PURL: a.PURL, Note: "embedded in the status page"})
 	}
 	return out
+}
+
+// workerParts are the GPU worker inside the program, and the Go modules that only
+// it links. They do not change while the program runs.
+var workerParts = sync.OnceValue(func() (out []about.Part) {
+	program := embedded.Worker()
+	if program == "" {
+		return nil
+	}
+	sum := sha256.New()
+	_, _ = io.WriteString(sum, program) // a hash takes everything
+	out = append(out, about.Part{Kind: "application", Name: embedded.Name, Version: Version, SHA256: hex.EncodeToString(sum.Sum(nil)), Licence: "Apache-2.0", Note: "the GPU worker inside the program"})
+	inside, err := buildinfo.Read(strings.NewReader(program))
+	if err != nil {
+		return out
+	}
+	ours := map[string]bool{}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, m := range info.Deps {
+			ours[m.Path] = true
+		}
+	}
+	ids := licenceIDs()
+	for _, m := range inside.Deps {
+		if !ours[m.Path] {
+			out = append(out, about.Part{Kind: "library", Name: m.Path, Version: m.Version, PURL: "pkg:golang/" + m.Path + "@" + m.Version, Licence: ids[m.Path], Note: "in the GPU worker"})
+		}
+	}
+	return out
+})
+
+// licenceIDs are the SPDX identifiers of modules.
+func licenceIDs() map[string]string {
+	ids := map[string]string{}
+	all, err := about.Licences()
+	if err != nil {
+		return ids
+	}
+	for _, l := range all {
+		ids[l.Module] = l.ID
+	}
+	return ids
 }
 
 func sha256Of(b []byte) string {

@@ -12,35 +12,20 @@ import (
 	"testing"
 )
 
-// Every module that the release links has a licence text here, of its version,
-// that is recognized.
+// Every module that the release links, in its GPU worker too, has a licence text
+// here, of its version, that is recognized.
 func TestEveryModuleHasItsLicence(t *testing.T) {
 	all, err := Licences()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("go", "list", "-deps", "-json=Module", "hearth")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("go list: %v", err)
+	linked := linkedModules(t, "hearth", "0")
+	for path, version := range linkedModules(t, "hearth/engine/worker", "1") {
+		linked[path] = version
 	}
-	linked := map[string]string{}
-	for d := json.NewDecoder(bytes.NewReader(out)); ; {
-		var p struct {
-			Module *struct {
-				Path, Version string
-				Main          bool
-			}
-		}
-		if err := d.Decode(&p); err == io.EOF {
-			break
-		} else if err != nil {
-			t.Fatal(err)
-		}
-		if m := p.Module; m != nil && !m.Main {
-			linked[m.Path] = m.Version
+	for _, path := range []string{"github.com/NVIDIA/go-nvml", "github.com/ebitengine/purego"} {
+		if linked[path] == "" {
+			t.Errorf("go list does not name %s", path)
 		}
 	}
 	if len(linked) < 10 {
@@ -66,6 +51,35 @@ func TestEveryModuleHasItsLicence(t *testing.T) {
 	}
 	if text := WriteText(all); !strings.Contains(text, "go.etcd.io/bbolt") || !strings.Contains(text, "Permission is hereby granted") {
 		t.Error("the text lacks bbolt and its terms")
+	}
+}
+
+// linkedModules asks go list for the modules of a program, by path.
+func linkedModules(t *testing.T, program, cgo string) map[string]string {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-deps", "-json=Module", program)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED="+cgo, "GOOS=linux", "GOARCH=amd64")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	linked := map[string]string{}
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p struct {
+			Module *struct {
+				Path, Version string
+				Main          bool
+			}
+		}
+		if err := d.Decode(&p); err == io.EOF {
+			return linked
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if m := p.Module; m != nil && !m.Main {
+			linked[m.Path] = m.Version
+		}
 	}
 }
 

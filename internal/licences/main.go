@@ -99,13 +99,13 @@ func run() error {
 
 type module struct{ Path, Version, Dir string }
 
-// modules lists those that the release binary links, on every system that it is
-// made for.
+// modules lists those that the release binary and the GPU worker inside it link,
+// on every system that they are made for.
 func modules() ([]module, error) {
 	seen := map[string]module{}
-	for _, arch := range []string{"amd64", "arm64"} {
-		cmd := exec.Command("go", "list", "-deps", "-json=Module", ".")
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch)
+	for _, build := range []struct{ what, arch, cgo string }{{".", "amd64", "0"}, {".", "arm64", "0"}, {"./engine/worker", "amd64", "1"}} {
+		cmd := exec.Command("go", "list", "-deps", "-json=Module", build.what)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED="+build.cgo, "GOOS=linux", "GOARCH="+build.arch)
 		cmd.Stderr = os.Stderr
 		b, err := cmd.Output()
 		if err != nil {
