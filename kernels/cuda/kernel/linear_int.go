@@ -216,8 +216,10 @@ func (s *intShape) quantize(w *Weight, c LinearCall) Launch {
 }
 
 const (
-	tileStrips  = 8   // of a block
-	tileCutRows = 128 // most rows for which segments go to blocks of their own
+	tileStrips   = 8        // of a block
+	tileCutRows  = 128      // most rows for which segments go to blocks of their own,
+	tileCutBytes = 48 << 20 // and most bytes of their sums: what a second-level cache may hold
+	tileBlocks   = 2        // of a multiprocessor, at least, where segments can be cut for it
 )
 
 // tileWidth is the groups of 8 rows that a block takes: what makes the fewest
@@ -245,6 +247,13 @@ func (s *intShape) partBytes(groups int) int64 {
 	return int64(s.segments) * int64(across*down) * int64(tileStrips*width*128*4)
 }
 
+// mayCut says whether segments may go to blocks of their own, which then add
+// their sums through memory.
+func (s *intShape) mayCut(groups int) bool {
+	_, across, down := s.tiles(groups)
+	return groups <= tileCutRows/8 && across*down <= CounterBytes/4 && s.partBytes(groups) <= tileCutBytes
+}
+
 // operandBytes is what x takes in operand form.
 func (s *intShape) operandBytes(groups int) int64 {
 	return int64(groups) * int64(s.blobs*s.blocks*s.group())
@@ -262,7 +271,7 @@ func (s *intShape) tile(t Target, w *Weight, c LinearCall, flags uint32) (Launch
 	groups := (c.Rows + 7) / 8
 	width, across, down := s.tiles(groups)
 	cut := 1
-	if across*down < t.SMs && c.Rows <= tileCutRows && across*down*4 <= CounterBytes {
+	if across*down < tileBlocks*t.SMs && s.mayCut(groups) {
 		cut = s.segments
 	}
 	shared := s.tileShared(width)
@@ -282,7 +291,9 @@ func scratchInt(w *Weight, rows int) int64 {
 	groups := (rows + 7) / 8
 	n := s.operandBytes(groups)
 	for g := 1; g <= min(groups, tileCutRows/8); g++ {
-		n = max(n, s.operandBytes(g)+s.partBytes(g))
+		if s.mayCut(g) {
+			n = max(n, s.operandBytes(g)+s.partBytes(g))
+		}
 	}
 	return n
 }

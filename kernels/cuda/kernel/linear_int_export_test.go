@@ -36,3 +36,18 @@ func IntTile(t Target, w *Weight, c LinearCall, cut bool) ([]Launch, error) {
 	l, err := s.tile(t, w, c, intFlags(c))
 	return []Launch{s.quantize(w, c), l}, err
 }
+
+// IntScratchUsed is how much scratch a call with rows rows writes on a device
+// with that many multiprocessors.
+func IntScratchUsed(w *Weight, rows, sms int) int64 {
+	s := w.intShape()
+	l, err := s.tile(Target{SMs: sms, Shared: 227 << 10}, w, LinearCall{Rows: rows}, 0)
+	if err != nil {
+		return -1
+	}
+	groups := (rows + 7) / 8
+	if n := s.operandBytes(groups); l.Grid.Z == 1 {
+		return n
+	}
+	return s.operandBytes(groups) + s.partBytes(groups)
+}
