@@ -96,18 +96,29 @@ __device__ __forceinline__ float capped(float x, float cap) {
 __device__ __forceinline__ void copy16(u32 to, const void* from, int n) {
 	asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(n) : "memory");
 }
+// copy16At copies to a constant distance from an address.
+template <int OFFSET>
+__device__ __forceinline__ void copy16At(u32 to, const void* from) {
+	asm volatile("cp.async.cg.shared.global [%0 + %2], [%1], 16;" ::"r"(to), "l"(from), "n"(OFFSET) : "memory");
+}
 __device__ __forceinline__ void commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int N>
 __device__ __forceinline__ void wait() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
 
+// ldmatrix reads four 8×8 matrices at a constant distance from where the lanes say.
+template <int OFFSET>
 __device__ __forceinline__ void ldmatrix(u32 (&r)[4], u32 at) {
-	asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-		: "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at) : "memory");
+	asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4 + %5];"
+		: "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at), "n"(OFFSET) : "memory");
 }
+template <int OFFSET>
 __device__ __forceinline__ void ldmatrixTransposed(u32 (&r)[4], u32 at) {
-	asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-		: "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at) : "memory");
+	asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4 + %5];"
+		: "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at), "n"(OFFSET) : "memory");
 }
+// tile16 is where a lane finds, from the beginning of a panel, its row of a 16×16 tile of 16-bit values, as four matrices: two of
+// rows 0 … 7 and 8 … 15, then two of the next eight columns. Step i of 16 columns is at tile16 ^ 32·i.
+__device__ __forceinline__ u32 tile16(int lane) { return (lane & 15) * 128 + (((lane >> 4) ^ (lane & 7)) << 4); }
 __device__ __forceinline__ u32 permute(u32 a, u32 b, u32 selector) {
 	u32 d;
 	asm("prmt.b32 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(selector));
@@ -119,6 +130,11 @@ struct F16Operand {
 	static __device__ __forceinline__ void mma(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
 		asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
 			: "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+	}
+	// start is mma with sums of 0.
+	static __device__ __forceinline__ void start(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+		asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%10,%10,%10};"
+			: "=f"(c[0]), "=f"(c[1]), "=f"(c[2]), "=f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(0.0f));
 	}
 	// split rounds two values and their rests; x is the lower half.
 	static __device__ __forceinline__ void split(float x, float y, u32& hi, u32& lo) {
@@ -133,6 +149,11 @@ struct BF16Operand {
 	static __device__ __forceinline__ void mma(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
 		asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
 			: "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+	}
+	// start is mma with sums of 0.
+	static __device__ __forceinline__ void start(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+		asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%10,%10,%10};"
+			: "=f"(c[0]), "=f"(c[1]), "=f"(c[2]), "=f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(0.0f));
 	}
 	static __device__ __forceinline__ void split(float x, float y, u32& hi, u32& lo) {
 		asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(hi) : "f"(y), "f"(x));
@@ -152,39 +173,59 @@ struct Wide : Op {
 	// slot is the place of the pair of values p = 0 … 31 among the 64 of a panel of queries.
 	static __device__ __forceinline__ int slot(int p) { return p; }
 
-	// score adds step i of the panel at k: s[n] are the scores of keys 8n … 8n+7.
-	static __device__ __forceinline__ void score(float (&s)[8][4], const u32 (&hi)[4], const u32 (&lo)[4], u32 k, int i, int lane) {
-		u32 at = (k + ((lane & 7) + (lane >> 4 << 3)) * 128 + ((((lane >> 3) & 1) ^ (lane & 7)) << 4)) ^ (i << 5);
-#pragma unroll
-		for (int g = 0; g < 4; g++) {
-			u32 b[4];
-			ldmatrix(b, at + g * 16 * 128);
-			Op::mma(s[2 * g], hi, b[0], b[1]);
-			Op::mma(s[2 * g], lo, b[0], b[1]);
-			Op::mma(s[2 * g + 1], hi, b[2], b[3]);
-			Op::mma(s[2 * g + 1], lo, b[2], b[3]);
-		}
+	// keyPlace and valuePlace are what a lane adds to the address of a panel; score and value take the sum ^ kStep·step.
+	static constexpr int kStep = 32;
+	static __device__ __forceinline__ u32 keyPlace(int lane) {
+		return ((lane & 7) + (lane >> 4 << 3)) * 128 + ((((lane >> 3) & 1) ^ (lane & 7)) << 4);
+	}
+	static __device__ __forceinline__ u32 valuePlace(int lane) { return tile16(lane); }
+
+	// score adds a step of keys: s[n] are the scores of keys 8n … 8n+7.
+	static __device__ __forceinline__ void score(float (&s)[8][4], const u32 (&hi)[4], const u32 (&lo)[4], u32 at) {
+		scoreKeys<0>(s, hi, lo, at);
+		scoreKeys<1>(s, hi, lo, at);
+		scoreKeys<2>(s, hi, lo, at);
+		scoreKeys<3>(s, hi, lo, at);
+	}
+	template <int G>
+	static __device__ __forceinline__ void scoreKeys(float (&s)[8][4], const u32 (&hi)[4], const u32 (&lo)[4], u32 at) {
+		u32 b[4];
+		ldmatrix<G * 16 * 128>(b, at);
+		Op::mma(s[2 * G], hi, b[0], b[1]);
+		Op::mma(s[2 * G + 1], hi, b[2], b[3]);
+		Op::mma(s[2 * G], lo, b[0], b[1]);
+		Op::mma(s[2 * G + 1], lo, b[2], b[3]);
 	}
 
-	// value adds p·v for step j of the panel at v. Lane 4g+t has row g (and g+8) of value 16j + column(u, e, t) as d[u][e].
-	static __device__ __forceinline__ void value(float (&d)[2][4], const u32 (&hi)[4][4], const u32 (&lo)[4][4], u32 v, int j, int lane) {
-		u32 at = (v + (lane & 15) * 128 + (((lane >> 4) ^ (lane & 7)) << 4)) ^ (j << 5);
-#pragma unroll
-		for (int k = 0; k < 4; k++) {
-			u32 b[4];
-			ldmatrixTransposed(b, at + k * 16 * 128);
-			Op::mma(d[0], hi[k], b[0], b[1]);
-			Op::mma(d[0], lo[k], b[0], b[1]);
-			Op::mma(d[1], hi[k], b[2], b[3]);
-			Op::mma(d[1], lo[k], b[2], b[3]);
+	// value is p·v for a step of values. Lane 4g+t has row g (and g+8) of value column(u, e, t) of the 16 as d[u][e] (and d[u][e+2]).
+	static __device__ __forceinline__ void value(float (&d)[2][4], const u32 (&hi)[4][4], const u32 (&lo)[4][4], u32 at) {
+		valueKeys<0>(d, hi[0], lo[0], at);
+		valueKeys<1>(d, hi[1], lo[1], at);
+		valueKeys<2>(d, hi[2], lo[2], at);
+		valueKeys<3>(d, hi[3], lo[3], at);
+	}
+	// valueKeys adds keys 16·K …
+	template <int K>
+	static __device__ __forceinline__ void valueKeys(float (&d)[2][4], const u32 (&hi)[4], const u32 (&lo)[4], u32 at) {
+		u32 b[4];
+		ldmatrixTransposed<K * 16 * 128>(b, at);
+		if (K == 0) {
+			Op::start(d[0], hi, b[0], b[1]);
+			Op::start(d[1], hi, b[2], b[3]);
+		} else {
+			Op::mma(d[0], hi, b[0], b[1]);
+			Op::mma(d[1], hi, b[2], b[3]);
 		}
+		Op::mma(d[0], lo, b[0], b[1]);
+		Op::mma(d[1], lo, b[2], b[3]);
 	}
 	static __device__ __forceinline__ int column(int u, int e, int t) { return 8 * u + 2 * t + e; }
 };
 
 // Narrow types hold a value in a byte, which is brought to f16 on the way from shared memory. A panel has 128 values, eight steps.
-// ldmatrix moves pairs of bytes: a lane gets values 4t … 4t+3 of a key, which the mma takes as its slots 2t, 2t+1, 2t+8, 2t+9; the
-// queries are laid out to match. Of values it gets two neighbours for two keys, so one mma has the even and one the odd columns.
+// ldmatrix moves pairs of bytes: a lane gets values 4t … 4t+3 of a key, of which the mma takes 4t, 4t+2, 4t+1, 4t+3 as its slots 2t,
+// 2t+1, 2t+8, 2t+9; the queries are laid out to match. Of values it gets two neighbours for two keys, so one mma has the even and one
+// the odd columns.
 template <class Code>
 struct Narrow : F16Operand {
 	static constexpr int kBytes = 1;
@@ -194,54 +235,73 @@ struct Narrow : F16Operand {
 
 	static __device__ __forceinline__ int slot(int p) { return (p & ~7) | (p & 6) >> 1 | (p & 1) << 2; }
 
-	static __device__ __forceinline__ void score(float (&s)[8][4], const u32 (&hi)[4], const u32 (&lo)[4], u32 k, int i, int lane) {
-		u32 at = (k + lane * 128 + ((lane & 7) << 4)) ^ (i << 4);
+	static constexpr int kStep = 16;
+	static __device__ __forceinline__ u32 keyPlace(int lane) { return lane * 128 + ((lane & 7) << 4); }
+	static __device__ __forceinline__ u32 valuePlace(int lane) { return keyPlace(lane); }
+
+	static __device__ __forceinline__ void score(float (&s)[8][4], const u32 (&hi)[4], const u32 (&lo)[4], u32 at) {
+		u32 r[2][4];
+		ldmatrix<0>(r[0], at);
+		ldmatrix<32 * 128>(r[1], at);
 #pragma unroll
-		for (int g = 0; g < 2; g++) {
-			u32 r[4];
-			ldmatrix(r, at + g * 32 * 128);
-#pragma unroll
-			for (int n = 0; n < 4; n++) {
-				u32 b0 = Code::widen(permute(r[n], 0, 0x1404)), b1 = Code::widen(permute(r[n], 0, 0x3424));
-				mma(s[4 * g + n], hi, b0, b1);
-				mma(s[4 * g + n], lo, b0, b1);
-			}
+		for (int n = 0; n < 8; n++) {
+			u32 even, odd;
+			Code::widen(r[n >> 2][n & 3], even, odd);
+			mma(s[n], hi, even, odd);
+			mma(s[n], lo, even, odd);
 		}
 	}
 
-	static __device__ __forceinline__ void value(float (&d)[2][4], const u32 (&hi)[4][4], const u32 (&lo)[4][4], u32 v, int j, int lane) {
-		u32 at = (v + lane * 128 + ((lane & 7) << 4)) ^ (j << 4);
+	static __device__ __forceinline__ void value(float (&d)[2][4], const u32 (&hi)[4][4], const u32 (&lo)[4][4], u32 at) {
+		u32 r[2][4];
+		ldmatrixTransposed<0>(r[0], at);
+		ldmatrixTransposed<32 * 128>(r[1], at);
 #pragma unroll
-		for (int k = 0; k < 4; k += 2) {
-			u32 r[4];
-			ldmatrixTransposed(r, at + k * 16 * 128);
-#pragma unroll
-			for (int h = 0; h < 2; h++) {
-				u32 b0 = Code::widen(r[2 * h] << 8), b1 = Code::widen(r[2 * h + 1] << 8);
-				mma(d[0], hi[k + h], b0, b1);
-				mma(d[0], lo[k + h], b0, b1);
-				b0 = Code::widen(r[2 * h]), b1 = Code::widen(r[2 * h + 1]);
-				mma(d[1], hi[k + h], b0, b1);
-				mma(d[1], lo[k + h], b0, b1);
+		for (int k = 0; k < 4; k++) {
+			u32 even[2], odd[2];
+			Code::widen(r[k >> 1][2 * k & 2], even[0], odd[0]);
+			Code::widen(r[k >> 1][(2 * k & 2) + 1], even[1], odd[1]);
+			if (k == 0) {
+				start(d[0], hi[0], even[0], even[1]);
+				start(d[1], hi[0], odd[0], odd[1]);
+			} else {
+				mma(d[0], hi[k], even[0], even[1]);
+				mma(d[1], hi[k], odd[0], odd[1]);
 			}
+			mma(d[0], lo[k], even[0], even[1]);
+			mma(d[1], lo[k], odd[0], odd[1]);
 		}
 	}
 	static __device__ __forceinline__ int column(int u, int e, int t) { return 4 * t + 2 * e + u; }
 };
 
-// widen makes two f16 of the upper bytes of two 16-bit halves.
+// widen makes f16 of bytes 0 and 2, and of bytes 1 and 3.
 struct E4M3 { // sign, 4 bits of exponent with bias 7, 3 of mantissa: as f16, which has bias 15, it is 2^-8 of its value
 	static constexpr bool kScales = false;
 	static constexpr float kUnit = 256.0f;
-	static __device__ __forceinline__ u32 widen(u32 x) { return (x & 0x80008000u) | ((x >> 1) & 0x3f803f80u); }
+	// pick is (x & 0x80008000) | y.
+	static __device__ __forceinline__ u32 pick(u32 x, u32 y) {
+		u32 d;
+		asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(d) : "r"(x), "n"(0x80008000), "r"(y));
+		return d;
+	}
+	static __device__ __forceinline__ void widen(u32 x, u32& even, u32& odd) {
+		even = pick(x << 8, (x << 7) & 0x3f803f80u);
+		odd = pick(x, (x >> 1) & 0x3f803f80u);
+	}
 };
-struct Int8 { // 0x6400 | (v + 128) is 1024 + v + 128, exactly
+struct Int8 { // 0x6400 | (v + 128) is 1024 + 128 + v, exactly
 	static constexpr bool kScales = true;
 	static constexpr float kUnit = 1.0f;
-	static __device__ __forceinline__ u32 widen(u32 x) {
-		u32 biased = permute(x, 0x64806480u, 0x7371) ^ 0x00800080u, d;
-		asm("sub.f16x2 %0, %1, %2;" : "=r"(d) : "r"(biased), "r"(0x64806480u));
+	static __device__ __forceinline__ u32 unbias(u32 x) {
+		u32 d;
+		asm("sub.f16x2 %0, %1, %2;" : "=r"(d) : "r"(x), "r"(0x64806480u));
 		return d;
+	}
+	static __device__ __forceinline__ void widen(u32 x, u32& even, u32& odd) {
+		x ^= 0x80808080u;
+		even = unbias(permute(x, 0x64646464u, 0x4240));
+		odd = unbias(permute(x, 0x64646464u, 0x4341));
 	}
 };
 
@@ -305,6 +365,11 @@ __device__ __forceinline__ float storeQuery(const Attention& a, const float* q, 
 	for (int d = 2 * lane; d - 2 * lane < a.width; d += 64, hi += panelBytes, lo += panelBytes) {
 		float2 v = make_float2(0, 0);
 		if (d < a.dim) v = *(const float2*)(q + d);
+		if (T::kBytes == 1) { // pairs two apart
+			float other = __shfl_xor_sync(0xffffffffu, lane & 1 ? v.x : v.y, 1);
+			if (lane & 1) v.x = other;
+			else v.y = other;
+		}
 		u32 h, l;
 		T::split(__fmul_rn(v.x, up), __fmul_rn(v.y, up), h, l);
 		asm volatile("st.shared.b32 [%0], %1;" ::"r"(hi + place), "r"(h) : "memory");
@@ -402,7 +467,21 @@ __device__ __forceinline__ void weigh(float (&s)[8][4], const float (&c)[2], con
 	for (int h = 0; h < 2; h++) sum[h] = quadSum(sum[h]);
 }
 
-// loadQuery reads step i of a panel of queries as operand A.
-__device__ __forceinline__ void loadQuery(u32 (&r)[4], u32 panel, int i, int lane) {
-	ldmatrix(r, (panel + (lane & 15) * 128 + (((lane >> 4) ^ (lane & 7)) << 4)) ^ (i << 5));
+// scoreSteps adds `steps` steps of 16 values to the scores: query is the address of a panel of queries plus tile16, lo is how far the
+// lower halves are behind, keys is where the first step's keys are.
+template <class T>
+__device__ __forceinline__ void scoreSteps(float (&s)[8][4], u32 query, u32 lo, u32 keys, int steps) {
+#pragma unroll 1
+	for (int i = 0; i < steps; i++) {
+		u32 qHi[4], qLo[4], q = query ^ (i * 32);
+		ldmatrix<0>(qHi, q);
+		ldmatrix<0>(qLo, q + lo);
+		T::score(s, qHi, qLo, keys ^ (i * T::kStep));
+	}
+}
+
+// opaque keeps the compiler from computing x anew wherever it is used.
+__device__ __forceinline__ u32 opaque(u32 x) {
+	asm volatile("" : "+r"(x));
+	return x;
 }

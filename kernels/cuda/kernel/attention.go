@@ -198,7 +198,10 @@ func prefillShape(t Target, c *AttentionCall) (warps int, shared uint32, err err
 			continue
 		}
 		panels := ceil(width*c.Cache.Type.bytes(), 128)
-		need = 2*ceil(width, 64)*rows*128 + 2*panels*panelBytes + 2*2*64*4 + 8*rows
+		need = 2*ceil(width, 64)*rows*128 + 2*panels*panelBytes + 8*rows + 2*8*32*warps + 24
+		if c.Cache.Type == KVInt8 {
+			need += 2 * 2 * 64 * 4
+		}
 		few := warps == 8 && 4%share == 0 && c.Rows*c.Spec.Heads/c.Spec.KVHeads < c.Tiles*rows*3/4
 		if need <= t.Shared && !few {
 			return warps, uint32(need), nil
