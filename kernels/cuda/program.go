@@ -106,7 +106,7 @@ func (d *Device) size() {
 // cache is the cache of a KV layer.
 func (d *Device) cache(layer int) kernel.Cache {
 	l := d.p.KV[layer]
-	c := kernel.Cache{Type: d.kvType, KVHeads: l.KVHeads, HeadDim: l.HeadDim, BlockSize: d.kv.BlockSize, Scratch: int32(d.kv.Blocks)}
+	c := kernel.Cache{Type: d.kvType, KVHeads: l.KVHeads, HeadDim: l.HeadDim, BlockSize: d.kv.BlockSize}
 	if layer < len(d.caches) {
 		c.Addr = d.caches[layer]
 	}

@@ -49,7 +49,6 @@ type Cache struct {
 	Type             KVType
 	KVHeads, HeadDim int
 	BlockSize        int
-	Scratch          int32 // a block that no sequence has
 }
 
 // width is the number of values of a row.
