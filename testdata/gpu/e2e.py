@@ -11,6 +11,7 @@ import concurrent.futures
 import glob
 import json
 import os
+import shutil
 import signal
 import ssl
 import subprocess
@@ -173,15 +174,16 @@ def bare(report, binary):
     if os.geteuid() != 0:
         print("LOUD: only root can change the root, the empty one was not tried")
         return
+    chroot = shutil.which("chroot")
     root = tempfile.mkdtemp(prefix="hearth-root-")
     os.makedirs(root + "/tmp")
     subprocess.run(["cp", binary, root + "/hearth"], check=True)
-    r = subprocess.run(["chroot", root, "/hearth", "version"], capture_output=True, text=True)
+    r = subprocess.run([chroot, root, "/hearth", "version"], capture_output=True, text=True)
     report.check(r.returncode == 0 and "with a GPU worker" in r.stdout, f"in an empty root: {r}")
-    r = subprocess.run(["chroot", root, "/hearth", "device", "list", "--data", "/d", "--json"], capture_output=True, text=True, env={})
+    r = subprocess.run([chroot, root, "/hearth", "device", "list", "--data", "/d", "--json"], capture_output=True, text=True, env={})
     report.check(r.returncode == 0 and json.loads(r.stdout)["gpus"]["fault"]["code"] == "worker_cannot_start", f"in an empty root: {r}")
     log = open(root + "/log", "w")
-    p = subprocess.Popen(["chroot", root, "/hearth", "serve", "--data", "/d", "--listen", "127.0.0.1:0"], stdout=log, stderr=log, env={})
+    p = subprocess.Popen([chroot, root, "/hearth", "serve", "--data", "/d", "--listen", "127.0.0.1:0"], stdout=log, stderr=log, env={})
     try:
         until = time.time() + 60
         while time.time() < until:
@@ -217,7 +219,7 @@ def models(report, binary, fake, shared):
     if not all:
         print("LOUD: ../shared is absent, no model was compared")
         return
-    paths = sorted(all)
+    paths = [p for p in sorted(all) if os.environ.get("MODELS", "") in p]
     for at in range(0, len(paths), BATCH):
         names = {f"m{i}": p for i, p in enumerate(paths[at:at + BATCH])}
         answers = {}

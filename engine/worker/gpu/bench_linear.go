@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"fmt"
+	"time"
 
 	"hearth/engine/worker/report"
 	"hearth/kernels"
@@ -14,7 +15,7 @@ import (
 // linearRows are tokens of a step: one stream, many, a prompt.
 var (
 	linearTypes  = []kernels.DType{kernels.BF16, kernels.F16, kernels.Q8_0, kernels.Q4_0, kernels.Q4_K, kernels.Q6_K}
-	linearShapes = [][2]int{{4096, 4096}, {14336, 4096}, {1536, 576}}
+	linearShapes = [][2]int{{576, 576}, {1536, 576}, {4096, 4096}, {14336, 4096}}
 	linearRows   = []int{1, 8, 32, 256}
 )
 
@@ -61,9 +62,9 @@ func (t *timer) linears(dev *driver.Device, bandwidth float64) ([]report.Timing,
 	}
 	peak := float64(dev.SMs) * float64(dev.ClockKHz) * 1000 * tensorFlops(dev.Compute)
 	var out []report.Timing
-	for _, typ := range linearTypes {
-		for _, shape := range linearShapes {
-			if shape[1]%typ.BlockValues() != 0 {
+	for _, shape := range linearShapes {
+		for _, typ := range linearTypes {
+			if shape[1]%typ.BlockValues() != 0 || t.over(0) {
 				continue
 			}
 			list, err := t.linear(typ, shape[0], shape[1])
@@ -85,8 +86,8 @@ func (t *timer) linears(dev *driver.Device, bandwidth float64) ([]report.Timing,
 	return out, nil
 }
 
-// linear times one matrix with each number of rows. Its weights are whatever:
-// the time does not depend on them.
+// linear times one matrix with each number of rows, as far as the time goes. Its
+// weights are whatever: the time does not depend on them.
 func (t *timer) linear(typ kernels.DType, n, k int) (out []report.Timing, err error) {
 	w, err := kernel.NewWeight([]*kernels.Tensor{{Name: "w", Type: typ, Rows: n, Cols: k}}, false, false)
 	if err != nil {
@@ -122,7 +123,10 @@ func (t *timer) linear(typ kernels.DType, n, k int) (out []report.Timing, err er
 	if err != nil {
 		return nil, err
 	}
-	for _, rows := range linearRows {
+	for i, rows := range linearRows {
+		if n := len(out); i > 0 && n > 0 && t.over(out[n-1].Seconds*float64(rows)/float64(call.Rows)*2*launchesPerTiming) {
+			break
+		}
 		call.Rows = rows
 		list, err := kernel.Linear(t.gpu.Target(), w, call)
 		if err != nil {
@@ -138,6 +142,11 @@ func (t *timer) linear(typ kernels.DType, n, k int) (out []report.Timing, err er
 		})
 	}
 	return out, nil
+}
+
+// over says that there is no time for so many seconds more.
+func (t *timer) over(seconds float64) bool {
+	return time.Now().Add(time.Duration(seconds * float64(time.Second))).After(t.ends)
 }
 
 // launches times a list as it runs in a graph.
