@@ -147,7 +147,7 @@ func (c *compiler) takeLinear(norm *kernels.Op, i int) ([]node, int, bool) {
 	// All blocks read what the norm reads, so none may write it; and nobody else
 	// may want the normed row.
 	for _, n := range nodes {
-		if n.lin.dst == norm.A || !n.lin.gated && !n.lin.added && writes(n.lin.mats, norm.A) {
+		if !n.lin.gated && !n.lin.added && writes(n.lin.mats, norm.A) { // takeGate and addable see to the others
 			return nil, 0, false
 		}
 	}
@@ -184,7 +184,7 @@ func (c *compiler) takeGate(l linearNode, i int) (*linearNode, []kernels.Op, boo
 		return nil, nil, false
 	}
 	a, b := &c.p.Tensors[gate.W], &c.p.Tensors[up.W]
-	if a.Type != b.Type || a.Rows != b.Rows || o.Dst == gate.A || o.Dst == l.input || writes(rest, o.Dst) ||
+	if a.Type != b.Type || a.Rows != b.Rows || o.Dst == l.input || writes(rest, o.Dst) ||
 		o.A != o.Dst && !c.dead(o.A, i+1) || o.B != o.Dst && !c.dead(o.B, i+1) {
 		return nil, nil, false
 	}

@@ -336,3 +336,33 @@ func longRun(t *testing.T, d kernels.Device, p *kernels.Program, cut [][3]int32)
 	}
 	return all
 }
+
+// Where all rows are wanted they come in the batch's order, whatever the order of
+// the registers is.
+func TestAllRows(t *testing.T) {
+	p := kerneltest.Model(smallShape, 8)
+	step := func(d kernels.Device, lens ...int32) []float32 {
+		defer d.Close()
+		if err := d.Load(p, kernels.KVConfig{Blocks: 40, BlockSize: 16, Type: kernels.F32}); err != nil {
+			t.Fatal(err)
+		}
+		b := some(p, 0, lens...)
+		b.LogitRows = b.LogitRows[:0]
+		for r := range b.Tokens {
+			b.LogitRows = append(b.LogitRows, int32(r))
+		}
+		b.Logits = make([]float32, len(b.Tokens)*p.Vocab)
+		if err := d.Step(b); err != nil {
+			t.Fatal(err)
+		}
+		return b.Logits
+	}
+	for _, lens := range [][]int32{{20}, {20, 1, 1}, {1, 20, 3, 11}, {2, 1, 3}} {
+		got, want := step(openEmulated(t, Options{Rows: 64, Sequences: 64}, newEmulator(true)), lens...), step(ref.New(), lens...)
+		for i, w := range want {
+			if math.Abs(float64(got[i]-w)) > 1e-4 {
+				t.Fatalf("%v: row %d: value %d is %v, wanted %v", lens, i/p.Vocab, i%p.Vocab, got[i], w)
+			}
+		}
+	}
+}
