@@ -1,5 +1,5 @@
 // Linears with bf16 and f16 weights. linear_float.cuh says how they compute; kernel/linear_float.go lays out W and chooses.
-#include "linear_float.cuh"
+#include "linear_float_tiers.cuh"
 
 #define LINEAR(NAME, TYPE)                                                                                                     \
 	extern "C" __global__ void __launch_bounds__(256) NAME##_convert(const float* x, int ldx, const float* norm, float eps,        \

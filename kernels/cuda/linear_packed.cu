@@ -1,5 +1,6 @@
 // Linears with weights of AWQ, GPTQ and FP8 files. linear_float.cuh says how they compute, linear_packed.cuh how a weight becomes f16;
 // kernel/linear_packed.go lays out W.
+#include "linear_float_tiers.cuh"
 #include "linear_packed.cuh"
 
 #define CALL                                                                                                                   \
