@@ -134,11 +134,11 @@ func TestMemory(t *testing.T) {
 		got += int64(len(b.data))
 	}
 	n := d.needs()
-	if want := n.WeightBytes + n.ScratchBytes + 21*n.BlockBytes; got != want {
+	if want := n.WeightBytes + n.ScratchBytes + 20*n.BlockBytes; got != want {
 		t.Errorf("the device holds %d bytes, its needs are %d", got, want)
 	}
 	st := d.Stats()
-	if st.WeightBytes != n.WeightBytes || st.ScratchBytes != n.ScratchBytes || st.KVBytes != 21*n.BlockBytes || st.Path != "sm_80 ptx compute_80" {
+	if st.WeightBytes != n.WeightBytes || st.ScratchBytes != n.ScratchBytes || st.KVBytes != 20*n.BlockBytes || st.Path != "sm_80 ptx compute_80" {
 		t.Errorf("got %+v, wanted %+v", st, n)
 	}
 	if done != total || total != n.WeightBytes {

@@ -78,7 +78,7 @@ func (d *Device) Room(p *kernels.Program, rows int) (int64, error) {
 		if err != nil {
 			return 0, err
 		}
-		room = max(0, free-n.WeightBytes-n.ScratchBytes-n.BlockBytes-spare)
+		room = max(0, free-n.WeightBytes-n.ScratchBytes-spare)
 		if o.Context > 0 || n.BlockBytes == 0 {
 			break
 		}
@@ -210,11 +210,11 @@ func (d *Device) tailRegisters() (gs []*registers) {
 	return gs
 }
 
-// allocateCache takes one block more than asked for, which padding rows may write.
+// allocateCache takes the blocks of every layer.
 func (d *Device) allocateCache() error {
 	total := int64(0)
 	for i := range d.p.KV {
-		n := d.lib.blockBytes(d.cache(i)) * int64(d.kv.Blocks+1)
+		n := d.lib.blockBytes(d.cache(i)) * int64(d.kv.Blocks)
 		if n == 0 {
 			d.caches = append(d.caches, 0)
 			continue
