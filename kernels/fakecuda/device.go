@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 // arch is what GPUs of a compute capability have (CUDA C++ Programming Guide,

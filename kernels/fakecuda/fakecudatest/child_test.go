@@ -1,10 +1,14 @@
+//go:build linux
+
 package fakecudatest
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"hearth/kernels/cuda/driver"
 )
@@ -23,7 +27,9 @@ func inChild(t *testing.T, want string, variables ...string) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(self, "-test.run=^"+t.Name()[:strings.IndexByte(t.Name()+"/", '/')]+"$", "-test.v", "-test.timeout=4m")
+	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, self, "-test.run=^"+t.Name()[:strings.IndexByte(t.Name()+"/", '/')]+"$", "-test.v")
 	cmd.Env = append(Env(t, variables...), childVariable+"="+t.Name())
 	out, err := cmd.CombinedOutput()
 	if !strings.Contains(string(out), want) || strings.Contains(string(out), "BUG") {
