@@ -19,9 +19,8 @@ type counter struct {
 	target  int                // that the PTX is compiled for
 	calls   []call             // of the step that is counted, in order
 	shared  map[kernelName]use // the most that any launch prepared asks for
-	loads   func(module string)
-	on      bool // launches are counted
-	known   bool // only those that have a cost already
+	on      bool               // launches are counted
+	known   bool               // only those that have a cost already
 }
 
 // kernelName names a kernel.
@@ -35,7 +34,7 @@ type use struct {
 
 func newCounter(g gpu, memory int64, costs map[string]counted) *counter {
 	return &counter{
-		g: g, costs: costs, target: target(g), modules: map[string]*ptx.Loaded{}, shared: map[kernelName]use{}, loads: func(string) {},
+		g: g, costs: costs, target: target(g), modules: map[string]*ptx.Loaded{}, shared: map[kernelName]use{},
 		mach: ptx.NewMachine(ptx.Options{Count: true, Workers: 2, Memory: int(memory), MaxSteps: 1 << 40}),
 	}
 }
@@ -79,13 +78,21 @@ func (c *counter) Fill(a kernel.Addr, v byte, n int64) error {
 
 func (c *counter) Upload(a kernel.Addr, b []byte) error { return c.mach.Write(uint64(a), b) }
 
+// parsed are the modules that were parsed, by target and name.
+var parsed = map[string]*ptx.Module{}
+
 func (c *counter) Load(module string, text []byte) error {
-	m, err := ptx.Parse(text)
-	if err != nil {
-		return fmt.Errorf("kernels %s: %w", module, err)
+	name := fmt.Sprint(c.target, " ", module)
+	m := parsed[name]
+	if m == nil {
+		var err error
+		if m, err = ptx.Parse(text); err != nil {
+			return fmt.Errorf("kernels %s: %w", module, err)
+		}
+		parsed[name] = m
 	}
+	var err error
 	c.modules[module], err = c.mach.Load(m)
-	c.loads(module)
 	return err
 }
 

@@ -2,7 +2,7 @@
 // has the device compile each model's program to launches, counts what they do
 // on the PTX interpreter, and divides by what data sheets say.
 //
-//	go run ./internal/perfsheet [-only MODEL]
+//	go run ./internal/perfsheet [-only MODEL | -render]
 //
 // writes kernels/cuda/PERFORMANCE.md, and beside it performance.json, of which it
 // is rendered, and launches.json: what launches of each kernel ask for, which the
@@ -26,9 +26,14 @@ import (
 
 func main() {
 	dir := flag.String("dir", "kernels/cuda", "the `folder` to write to")
+	again := flag.Bool("render", false, "only render the page from the record again")
 	only := flag.String("only", "", "of one `model`, or \"MODEL FORMAT\", printed and not written")
 	flag.Parse()
-	if err := run(*dir, *only); err != nil {
+	do := func() error { return run(*dir, *only) }
+	if *again {
+		do = func() error { return renderAgain(*dir) }
+	}
+	if err := do(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -74,6 +79,19 @@ func run(dir, only string) error {
 		return nil
 	}
 	return b.write()
+}
+
+// renderAgain writes the page from the record as it is.
+func renderAgain(dir string) error {
+	r, err := readRecord(filepath.Join(dir, "performance.json"))
+	if err != nil {
+		return err
+	}
+	text, err := render(r)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "PERFORMANCE.md"), []byte(text), 0o644)
 }
 
 // build makes a record.

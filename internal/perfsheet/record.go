@@ -57,6 +57,20 @@ func (r *record) step(model, format string, g gpu) *step {
 	return nil
 }
 
+// counted tells whether a model is in the record, and shapes lists those that are.
+func (r *record) counted(s *shape) bool {
+	return slices.ContainsFunc(r.Steps, func(st step) bool { return st.Model == s.name })
+}
+
+func (r *record) shapes() (all []*shape) {
+	for i := range shapes {
+		if r.counted(&shapes[i]) {
+			all = append(all, &shapes[i])
+		}
+	}
+	return all
+}
+
 func readRecord(file string) (*record, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {

@@ -31,7 +31,7 @@ func render(r *record) (string, error) {
 	var out strings.Builder
 	fmt.Fprintf(&out, preamble, r.Context, sample, 2*sample, tolerance*100)
 	out.WriteString("\n## Floor per token\n\nMicroseconds, and what most of them rest on. In brackets: time to issue all instructions as a share of the time to move all bytes; the aim is at most 1.25.\n")
-	for _, s := range shapes {
+	for _, s := range r.shapes() {
 		fmt.Fprintf(&out, "\n### %s\n\n| weights |", s.name)
 		for _, g := range gpus {
 			fmt.Fprintf(&out, " %s |", g.name)
@@ -79,7 +79,7 @@ possible (aim: at most 1.05).
 | model | weights | for | launches | of a layer | MB | share | instructions | sectors | passes |
 | --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
 `)
-	for _, s := range shapes {
+	for _, s := range r.shapes() {
 		for _, f := range formats {
 			rows := map[string]bool{}
 			for _, g := range gpus {
@@ -119,7 +119,7 @@ func renderMissed(out *strings.Builder, r *record) error {
 		missing = true
 		fmt.Fprintf(out, "- "+format+".\n", args...)
 	}
-	for _, s := range shapes {
+	for _, s := range r.shapes() {
 		for _, f := range formats {
 			for _, g := range gpus {
 				missed, err := misses(r.step(s.name, f.name, g), g)
@@ -177,6 +177,11 @@ func renderBasis(out *strings.Builder, r *record) {
 	out.WriteString("\nWeights:")
 	for _, f := range formats {
 		fmt.Fprintf(out, "\n- %s: %s.", f.name, f.about)
+	}
+	for i := range shapes {
+		if !r.counted(&shapes[i]) {
+			fmt.Fprintf(out, "\n\n%s is not counted yet.", shapes[i].name)
+		}
 	}
 	whole := 0
 	for _, c := range r.Costs {
