@@ -203,15 +203,31 @@ def bare(report, binary):
         p.wait(30)
 
 
+# Where another token than the vectors' is no fault: the best two are so near each other that the rounding of activations
+# to 8 bits decides. CPU and GPU round them by blocks of 32 alike; types with blocks of 256 the CPU rounds by 256.
+BLOCKS_OF_256, NEAR = ("Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K"), 0.1
+TIE = 2e-3  # the same where nothing is rounded but float32
+
+
 def prompts(shared):
-    """Every tiny model with the prompts of its vectors."""
+    """Every tiny model with the cases of its vectors."""
     out = {}
     for f in sorted(glob.glob(shared + "/vectors/tiny/*.json") + glob.glob(shared + "/vectors/tiny-gguf/*.json")):
         v = json.load(open(f))
         for c in v["cases"]:
-            path = os.path.join(shared, "models", c.get("gguf") or v.get("model"))
-            out.setdefault(os.path.abspath(path), []).append((c["prompt_ids"], min(12, len(c["greedy_ids"]))))
+            out.setdefault(os.path.abspath(os.path.join(shared, "models", c.get("gguf") or v.get("model"))), []).append(c)
     return out
+
+
+def agrees(path, got, cpu, case):
+    """The CPU's tokens, or the vectors' up to a step that says nothing."""
+    if got == cpu:
+        return True
+    bound = NEAR if any(t in os.path.basename(path) for t in BLOCKS_OF_256) else TIE
+    for i, (a, b) in enumerate(zip(got, case["greedy_ids"])):
+        if a != b:
+            return case["greedy_margins"][i] <= bound
+    return True
 
 
 def models(report, binary, fake, shared):
@@ -220,17 +236,21 @@ def models(report, binary, fake, shared):
         print("LOUD: ../shared is absent, no model was compared")
         return
     paths = [p for p in sorted(all) if os.environ.get("MODELS", "") in p]
+    exact = asked = 0
     for at in range(0, len(paths), BATCH):
         names = {f"m{i}": p for i, p in enumerate(paths[at:at + BATCH])}
         answers = {}
         for how, flags in {"cpu": ("--device", "cpu"), "graphs": ("--device", "cuda"), "no graphs": ("--device", "cuda", "--cuda-graphs", "off")}.items():
             s = Server(binary, names, fake, flags, FAKECUDA_DEVICES=GPU, **STEADY)
-            answers[how] = {n: [s.tokens(n, ids, most) for ids, most in all[p]] for n, p in names.items()}
+            answers[how] = {n: [s.tokens(n, c["prompt_ids"], len(c["greedy_ids"])) for c in all[p]] for n, p in names.items()}
             s.stop()
         for n, p in names.items():
             for how in ("graphs", "no graphs"):
-                same = sum(a == b for a, b in zip(answers["cpu"][n], answers[how][n]))
-                report.check(same == len(all[p]), f"{os.path.relpath(p, shared)}, {how}: {same} of {len(all[p])} answers are the CPU's")
+                well = sum(agrees(p, got, cpu, c) for got, cpu, c in zip(answers[how][n], answers["cpu"][n], all[p]))
+                exact += sum(a == b for a, b in zip(answers["cpu"][n], answers[how][n]))
+                asked += len(all[p])
+                report.check(well == len(all[p]), f"{os.path.relpath(p, shared)}, {how}: {well} of {len(all[p])} answers are as they must be")
+    print(f"{exact} of {asked} answers of the GPU are the CPU's to the token", flush=True)
 
 
 def main():
