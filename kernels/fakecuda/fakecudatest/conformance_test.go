@@ -3,8 +3,6 @@
 package fakecudatest
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 
 	"hearth/kernels/ptx/conformance"
@@ -12,12 +10,22 @@ import (
 
 // The cases of the ISA run on what the driver binding opens, as they will on a GPU.
 func TestConformance(t *testing.T) {
-	if !inChild(t, " 0 differ\n", "FAKECUDA_DEVICES=9.0,memory=32MiB", "FAKECUDA_STREAMS=eager") {
+	if !inChild(t, "PASS: TestConformance", "FAKECUDA_DEVICES=9.0,memory=32MiB", "FAKECUDA_STREAMS=eager") {
 		return
+	}
+	all, err := conformance.Cases()
+	if err != nil {
+		t.Fatal(err)
 	}
 	_, g := open(t)
 	defer g.Close()
-	if err := conformance.Check(g, g.Context.GPU().Compute, os.Stdout, filepath.Join(t.TempDir(), "golden.jsonl")); err != nil {
-		t.Error(err)
+	for i := range all {
+		r, err := conformance.Run(g, &all[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(r.Wrong) > 0 {
+			t.Errorf("%s: %s", r.Case, r.Wrong[0])
+		}
 	}
 }

@@ -8,13 +8,10 @@
 package conformance
 
 import (
-	"bytes"
 	"embed"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math"
-	"os"
 	"path"
 	"strconv"
 	"strings"
@@ -237,72 +234,11 @@ func near(kind string, got float32, want, bound float64) bool {
 	return math.Abs(g-want) <= bound*math.Abs(want)
 }
 
-// Check runs every case that a GPU of this compute capability has instructions for
-// and tells of each that differs. What the GPU gave is written to golden, a file of
-// one result a line, if it has a name. The error is that of the GPU, or says how
-// many cases differ.
-func Check(g kernel.GPU, compute int, w io.Writer, golden string) error {
-	all, err := Cases()
-	if err != nil {
-		return err
-	}
-	var lines bytes.Buffer
-	ran, differ := 0, 0
-	for i := range all {
-		c := &all[i]
-		if c.Target > compute {
-			continue
-		}
-		r, err := Run(g, c)
-		if err != nil {
-			return err
-		}
-		ran++
-		if len(r.Wrong) > 0 {
-			differ++
-			fmt.Fprintf(w, "DIFFERS %s: %d of %d threads, the first: %s\n", c.Name, len(r.Wrong), len(c.Out), r.Wrong[0])
-		}
-		b, err := json.Marshal(r)
-		if err != nil {
-			return err
-		}
-		lines.Write(append(b, '\n'))
-	}
-	if golden != "" {
-		if err := os.WriteFile(golden, lines.Bytes(), 0o644); err != nil {
-			return fmt.Errorf("conformance: %w", err)
-		}
-	}
-	fmt.Fprintf(w, "%d cases, %d instructions, %d differ\n", ran, instructions(all, compute), differ)
-	if differ > 0 {
-		return fmt.Errorf("conformance: %d of %d cases differ", differ, ran)
-	}
-	return nil
-}
-
-// instructions counts the forms that the cases are about.
-func instructions(all []Case, compute int) int {
-	forms := map[string]bool{}
-	for _, c := range all {
-		for _, f := range c.Forms {
-			if c.Target <= compute {
-				forms[f] = true
-			}
-		}
-	}
-	return len(forms)
-}
-
-// Golden reads what Check wrote.
+// Golden reads the results of a GPU as they are kept: a JSON array.
 func Golden(b []byte) ([]Result, error) {
 	var all []Result
-	for d := json.NewDecoder(bytes.NewReader(b)); ; {
-		var r Result
-		if err := d.Decode(&r); err == io.EOF {
-			return all, nil
-		} else if err != nil {
-			return nil, fmt.Errorf("conformance: golden data: %w", err)
-		}
-		all = append(all, r)
+	if err := json.Unmarshal(b, &all); err != nil {
+		return nil, fmt.Errorf("conformance: golden data: %w", err)
 	}
+	return all, nil
 }
