@@ -203,9 +203,33 @@ func (a *Appliance) waitForGPUs(ctx context.Context, m modelSpec) *report.List {
 	}
 }
 
+// maxWaitForOld bounds how long a model that is loaded anew waits for the memory
+// that its predecessor holds.
+const maxWaitForOld = time.Minute
+
+// waitForOld waits until what was loaded under a name before has given its memory
+// back: a GPU seldom has room for both, and the new one would go to the CPU.
+func (m *models) waitForOld(ctx context.Context, name string) {
+	t := time.NewTimer(maxWaitForOld)
+	defer t.Stop()
+	leaves, _ := m.draining(name)
+	for _, old := range leaves {
+		select {
+		case <-old.gone:
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			return
+		}
+	}
+}
+
 // openOnGPU opens a model on one or several GPUs, or, if it may, on the CPU with
 // the reason.
 func (a *Appliance) openOnGPU(ctx context.Context, m modelSpec) (infer.Backend, error) {
+	if a.models != nil {
+		a.models.waitForOld(ctx, m.Name)
+	}
 	places, fault := a.gpus.take(a.waitForGPUs(ctx, m), m.Device, max(1, m.Replicas))
 	if fault == nil {
 		b, err := a.openReplicas(ctx, m, places)

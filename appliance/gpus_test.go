@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"hearth/appliance/config"
 	"hearth/engine/infer"
@@ -145,4 +146,37 @@ func TestDegradedIsTold(t *testing.T) {
 	if r.Degraded != whyDegraded || r.State != modelLoaded || r.Device != "cpu" {
 		t.Errorf("got %+v", r)
 	}
+}
+
+// A model that is loaded anew waits for the one before it to be gone.
+func TestWaitForOld(t *testing.T) {
+	m := newModels(func(context.Context, modelSpec) (infer.Backend, error) { return degradedBackend{}, nil }, slog.New(slog.DiscardHandler))
+	defer m.close()
+	spec := modelSpec{Model: config.NewModel("m", "m")}
+	m.apply([]modelSpec{spec})
+	old := m.get("m")
+	<-old.settled
+	_, release, err := m.acquire("m") // a request is open
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.Threads = 3
+	m.apply([]modelSpec{spec})
+	waited := make(chan bool)
+	go func() {
+		m.waitForOld(t.Context(), "m")
+		close(waited)
+	}()
+	select {
+	case <-waited:
+		t.Fatal("it did not wait")
+	case <-time.After(50 * time.Millisecond):
+	}
+	release()
+	select {
+	case <-waited:
+	case <-time.After(10 * time.Second):
+		t.Fatal("it waits on")
+	}
+	m.waitForOld(t.Context(), "other")
 }
