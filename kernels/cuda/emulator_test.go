@@ -191,4 +191,3 @@ func (e *emulator) row(m kernel.Mat, r, n int) []float32 {
 }
 
 func (e *emulator) vector(a kernel.Addr, n int) []float32 { return floats(e.view(a, 4*n)) }
-
