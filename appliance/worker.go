@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"time"
 
 	"hearth/engine"
 	"hearth/engine/infer"
@@ -108,7 +107,7 @@ func (a *Appliance) openWorker(ctx context.Context, m modelSpec, gpu *remote.Com
 	var launch remote.Launcher = cpu
 	if gpu != nil {
 		gpu.Stderr = says
-		launch, o.Stall = gpu, gpuStall
+		launch, o.Stall = gpu, m.CUDA.Stall.Std()
 		if m.Device == deviceAuto {
 			o.Fallback, o.FallbackAfter = cpu, gpuTries
 		}
@@ -120,10 +119,6 @@ func (a *Appliance) openWorker(ctx context.Context, m modelSpec, gpu *remote.Com
 	}
 	return sup, nil
 }
-
-// gpuStall is how long a GPU may make no step while work waits: a step of it takes
-// milliseconds, and a kernel that never ends cannot be stopped otherwise.
-const gpuStall = 20 * time.Second
 
 // gpuTries is how many workers in a row may be lost before they are ready until a
 // model that may goes to the CPU.

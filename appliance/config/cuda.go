@@ -18,9 +18,15 @@ type CUDA struct {
 	// not ready while the machine shows a GPU, as after a start of the machine; then
 	// it runs on the CPU. 0: not at all. Default 20s.
 	Wait Duration `toml:"wait"`
+	// Stall is how long a GPU may make no step while work waits; then its worker is
+	// replaced: a kernel that never ends cannot be stopped otherwise. A step takes
+	// milliseconds. Default 20s.
+	Stall Duration `toml:"stall"`
 }
 
-func (c *CUDA) setDefaults() { c.Graphs, c.Wait = true, Duration(20*time.Second) }
+func (c *CUDA) setDefaults() {
+	c.Graphs, c.Wait, c.Stall = true, Duration(20*time.Second), Duration(20*time.Second)
+}
 
 // Devices that a model may name.
 const (

@@ -30,6 +30,7 @@ func (c *Config) validate(f *Faults) {
 		f.add("admin.listen", "cannot be open to others with tls.mode \"off\": wanted localhost, 127.0.0.1 or ::1")
 	}
 	f.span("cuda.wait", c.CUDA.Wait, 0, 10*time.Minute)
+	f.span("cuda.stall", c.CUDA.Stall, time.Second, time.Hour)
 	c.validateModels(f)
 	for _, p := range c.Config.Validate() {
 		f.add(p.Path, "%s", p.Message)

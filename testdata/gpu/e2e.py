@@ -5,7 +5,8 @@
 
 Every model of SHARED/models/tiny is asked for the prompts of its vectors, on the CPU, and on the GPU with graphs and
 without: the tokens must be the same. Before that: what is told of the devices, what is said where there is no driver, an old
-one, one that refuses the kernels, a GPU that is too old or has too little memory. Ends with "N passed, M failed".
+one, one that refuses the kernels, a GPU that is too old or has too little memory. HEARTH_REAL_MODEL names a model file that
+is run for a few tokens too. Ends with "N passed, M failed".
 """
 import concurrent.futures
 import glob
@@ -30,14 +31,14 @@ class Server:
     def __init__(self, binary, models, library=None, flags=(), more="", wait=True, **env):
         self.dir = tempfile.mkdtemp(prefix="hearth-gpu-")
         self.log = open(self.dir + "/log", "w+")
-        text = f'[cuda]\nlibrary = "{library}"\n' if library else ""
+        text = f'[cuda]\nlibrary = "{library}"\nstall = "10m"\n' if library else ""  # an interpreter is no GPU
         for name, path in models.items():
             text += f'[[model]]\nname = "{name}"\npath = "{path}"\n' + more
         with open(self.dir + "/c.toml", "w") as f:
             f.write(text)
         self.proc = subprocess.Popen([binary, "serve", "--data", self.dir + "/data", "--config", self.dir + "/c.toml", "--listen", "localhost:0", *flags],
                                      stdout=self.log, stderr=self.log, env=dict(os.environ, **env))
-        self.ready(180 if wait else 15, wait)
+        self.ready(300 if wait else 15, wait)
 
     def ready(self, seconds, must):
         """Waits until the server is ready, or with must unset until it says why it is not."""
@@ -72,7 +73,7 @@ class Server:
     def post(self, path, body):
         r = urllib.request.Request(self.info["base_url"] + path, json.dumps(body).encode(),
                                    {"Authorization": "Bearer " + self.info["api_key"], "Content-Type": "application/json"})
-        return json.load(urllib.request.urlopen(r, context=self.tls, timeout=300))
+        return json.load(urllib.request.urlopen(r, context=self.tls, timeout=900))
 
     def tokens(self, model, prompt, most):
         a = self.post("/v1/completions", {"model": model, "prompt": prompt, "max_tokens": most, "temperature": 0, "ignore_eos": True, "return_token_ids": True})
@@ -253,12 +254,27 @@ def models(report, binary, fake, shared):
     print(f"{exact} of {asked} answers of the GPU are the CPU's to the token", flush=True)
 
 
+def real(report, binary, fake, file):
+    """A real model for a few tokens: the interpreter takes seconds for each."""
+    prompt, answers = "The capital of France is", {}
+    for device in ("cpu", "cuda"):
+        s = Server(binary, {"m": file}, fake, ("--device", device), "context = 256\nmax_sequences = 1\n", FAKECUDA_DEVICES="9.0,memory=2GiB,sms=8", **STEADY)
+        a = s.post("/v1/completions", {"model": "m", "prompt": prompt, "max_tokens": 4, "temperature": 0, "return_token_ids": True})
+        answers[device] = a["choices"][0]["token_ids"]
+        s.stop()
+    report.check(answers["cpu"] == answers["cuda"], f"{file}: {answers}")
+
+
 def main():
     binary, fake = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
     report, began = Report(), time.time()
     steps = [("devices", lambda: devices(report, binary, fake)), ("replicas", lambda: replicas(report, binary, fake)),
              ("troubles", lambda: troubles(report, binary, fake)), ("an empty root", lambda: bare(report, binary)),
              ("models", lambda: models(report, binary, fake, sys.argv[3]) if len(sys.argv) > 3 else None)]
+    if file := os.environ.get("HEARTH_REAL_MODEL"):
+        steps.append(("a real model", lambda: real(report, binary, fake, os.path.abspath(file))))
+    else:
+        print("LOUD: HEARTH_REAL_MODEL names no model file, none was run")
     for name, step in steps:
         if os.environ.get("ONLY", name) == name:
             step()
