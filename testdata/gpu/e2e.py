@@ -8,6 +8,7 @@ without: the tokens must be the same. Before that: what is told of the devices, 
 one, one that refuses the kernels, a GPU that is too old or has too little memory. HEARTH_REAL_MODEL names a model file that
 is run for a few tokens too. Ends with "N passed, M failed".
 """
+import atexit
 import concurrent.futures
 import glob
 import json
@@ -38,6 +39,7 @@ class Server:
             f.write(text)
         self.proc = subprocess.Popen([binary, "serve", "--data", self.dir + "/data", "--config", self.dir + "/c.toml", "--listen", "localhost:0", *flags],
                                      stdout=self.log, stderr=self.log, env=dict(os.environ, **env))
+        atexit.register(self.proc.kill)  # does nothing to one that has ended
         self.ready(300 if wait else 15, wait)
 
     def ready(self, seconds, must):
