@@ -132,3 +132,20 @@ func TestCacheTypes(t *testing.T) {
 		}
 	}
 }
+
+// Fast drops the lower half of what linears of 16-bit weights read, and no more.
+func TestFast(t *testing.T) {
+	shape := smallShape
+	for _, typ := range []kernels.DType{kernels.BF16, kernels.F16} {
+		shape.Type, shape.Head = typ, typ
+		p := kerneltest.Model(shape, 3)
+		open := func(fast bool) kernels.Device {
+			return interpreted(Options{Fast: fast, Rows: 64, Sequences: 4}, cudatest.Options{})(t)
+		}
+		tokens, want := continuation(t, open(false), p, nil)
+		_, got := continuation(t, open(true), p, tokens)
+		if off, top := distance(got, want); !(off <= 0.05*top) || off == 0 {
+			t.Errorf("%v: logits are up to %.3g off, the largest is %.3g", typ, off, top)
+		}
+	}
+}
