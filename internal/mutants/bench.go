@@ -8,28 +8,43 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
 // testTime bounds the tests of one mutant: one that loops is caught by it.
 const testTime = 4 * time.Minute
 
-// bench is a copy of the folders that the tests read, with a test program that is
-// built once: it finds its PTX beside its working folder, where a mutant's takes
-// the place of the one that ships.
+// bench has the test program, built once, and a seat for each mutant that runs at
+// a time.
 type bench struct {
 	root, dir string
-	passed    map[string]bool // tests that the kernels as they are pass
+	seats     chan *seat
+	passed    sync.Map // by the regular expression of tests: whether the kernels as they are pass
 }
 
-func newBench(root string) (*bench, error) {
+// seat is a copy of the folders that the tests read: they find PTX beside their
+// working folder, where a mutant's takes the place of the one that ships.
+type seat struct {
+	*bench
+	dir string
+}
+
+func newBench(root string, seats int) (*bench, error) {
 	dir, err := os.MkdirTemp("", "mutants")
 	if err != nil {
 		return nil, err
 	}
-	b := &bench{root: root, dir: dir, passed: map[string]bool{}}
-	if err := b.build(); err != nil {
+	b := &bench{root: root, dir: dir, seats: make(chan *seat, seats)}
+	err = b.build()
+	for i := 0; i < seats && err == nil; i++ {
+		s := &seat{bench: b, dir: filepath.Join(dir, strconv.Itoa(i))}
+		err = s.fill()
+		b.seats <- s
+	}
+	if err != nil {
 		b.close()
 		return nil, err
 	}
@@ -44,38 +59,35 @@ func (b *bench) build() error {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("cannot build the tests: %w\n%s", err, out)
 	}
-	if err := b.tool(b.root, "HEARTH_NVCC_ONLY=1"); err != nil {
-		return err
-	}
+	return b.tool("HEARTH_NVCC_ONLY=1")
+}
+
+// fill copies what the tests and the compiler read.
+func (s *seat) fill() error {
 	for _, name := range []string{"go.mod", "kernels/cuda/ptx", "kernels/cuda/kernel"} {
-		if err := copyTree(filepath.Join(b.dir, name), filepath.Join(b.root, name)); err != nil {
+		if err := copyTree(filepath.Join(s.dir, name), filepath.Join(s.root, name)); err != nil {
 			return err
 		}
 	}
-	return b.sources()
-}
-
-// sources makes a fresh copy of the sources to edit.
-func (b *bench) sources() error {
-	src := filepath.Join(b.root, "kernels", "cuda")
+	src := filepath.Join(s.root, "kernels", "cuda")
 	list, err := os.ReadDir(src)
 	if err != nil {
 		return err
 	}
 	for _, e := range list {
-		if ext := filepath.Ext(e.Name()); ext != ".cu" && ext != ".cuh" && e.Name() != "compile" {
+		if ext := filepath.Ext(e.Name()); ext != ".cu" && ext != ".cuh" {
 			continue
 		}
-		if err := copyTree(filepath.Join(b.dir, "src", e.Name()), filepath.Join(src, e.Name())); err != nil {
+		if err := copyTree(filepath.Join(s.dir, "src", e.Name()), filepath.Join(src, e.Name())); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// tool runs kernels/cuda/compile of root.
-func (b *bench) tool(root string, env string, args ...string) error {
-	cmd := exec.Command(filepath.Join(root, "kernels", "cuda", "compile"), args...)
+// tool runs kernels/cuda/compile.
+func (b *bench) tool(env string, args ...string) error {
+	cmd := exec.Command(filepath.Join(b.root, "kernels", "cuda", "compile"), args...)
 	if env != "" {
 		cmd.Env = append(os.Environ(), env)
 	}
@@ -85,19 +97,27 @@ func (b *bench) tool(root string, env string, args ...string) error {
 	return nil
 }
 
-// try tells how m was caught; "" says that it was not.
-func (b *bench) try(m *mutant) (string, error) {
-	if !b.passed[m.Tests] {
-		out, err := b.test(m.Tests)
+// sound says whether the kernels as they are pass tests; it finds out once.
+func (s *seat) sound(tests string) error {
+	once, _ := s.passed.LoadOrStore(tests, sync.OnceValue(func() error {
+		out, err := s.test(tests)
 		if err != nil {
-			return "", fmt.Errorf("the kernels as they are fail %s: %w\n%s", m.Tests, err, out)
+			return fmt.Errorf("the kernels as they are fail %s: %w\n%s", tests, err, out)
 		}
 		if strings.Contains(out, "no tests to run") {
-			return "", fmt.Errorf("%s names no test", m.Tests)
+			return fmt.Errorf("%s names no test", tests)
 		}
-		b.passed[m.Tests] = true
+		return nil
+	}))
+	return once.(func() error)()
+}
+
+// try tells how m was caught; "" says that it was not.
+func (s *seat) try(m *mutant) (string, error) {
+	if err := s.sound(m.Tests); err != nil {
+		return "", err
 	}
-	at := filepath.Join(b.dir, "src", m.File)
+	at := filepath.Join(s.dir, "src", m.File)
 	was, err := os.ReadFile(at)
 	if err != nil {
 		return "", err
@@ -110,19 +130,19 @@ func (b *bench) try(m *mutant) (string, error) {
 		return "", err
 	}
 	defer os.WriteFile(at, was, 0o644)
-	ptx := filepath.Join(b.dir, "kernels", "cuda", "ptx", m.Module+".compute_80.ptx")
+	ptx := filepath.Join(s.dir, "kernels", "cuda", "ptx", m.Module+".compute_80.ptx")
 	ships, err := os.ReadFile(ptx)
 	if err != nil {
 		return "", err
 	}
 	defer os.WriteFile(ptx, ships, 0o644)
-	if err := b.compile(m.Module, ptx); err != nil {
+	if err := s.compile(m.Module, ptx); err != nil {
 		return "", err
 	}
 	if now, err := os.ReadFile(ptx); err != nil || string(now) == string(ships) {
 		return "", errors.Join(err, errors.New("the edit changes nothing in the PTX"))
 	}
-	out, err := b.test(m.Tests)
+	out, err := s.test(m.Tests)
 	if err == nil {
 		return "", nil
 	}
@@ -130,9 +150,9 @@ func (b *bench) try(m *mutant) (string, error) {
 }
 
 // compile makes the PTX of an edited source, for one target.
-func (b *bench) compile(module, to string) error {
-	out := filepath.Join(b.dir, "out")
-	if err := b.tool(b.root, "", "--only", "80", "--src", filepath.Join(b.dir, "src"), "--out", out, module); err != nil {
+func (s *seat) compile(module, to string) error {
+	out := filepath.Join(s.dir, "out")
+	if err := s.tool("", "--only", "80", "--src", filepath.Join(s.dir, "src"), "--out", out, module); err != nil {
 		return err
 	}
 	made, err := os.ReadFile(filepath.Join(out, module+".compute_80.ptx"))
@@ -143,11 +163,11 @@ func (b *bench) compile(module, to string) error {
 }
 
 // test runs tests for one target and stops at the first that fails.
-func (b *bench) test(tests string) (string, error) {
+func (s *seat) test(tests string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), testTime)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(b.dir, "kernel.test"), "-test.run", tests, "-test.failfast", "-test.timeout", testTime.String())
-	cmd.Dir = filepath.Join(b.dir, "kernels", "cuda", "kernel")
+	cmd := exec.CommandContext(ctx, filepath.Join(s.bench.dir, "kernel.test"), "-test.run", tests, "-test.failfast", "-test.timeout", testTime.String())
+	cmd.Dir = filepath.Join(s.dir, "kernels", "cuda", "kernel")
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }

@@ -4,7 +4,7 @@
 // that they pass is a failure, and so is an edit whose text is not in the source
 // any more.
 //
-//	go run ./internal/mutants [-run REGEXP] [-v]
+//	go run ./internal/mutants [-run REGEXP] [-j N] [-v]
 //
 // The mutants are kernels/cuda/mutants.json. It needs the pinned nvcc, which
 // kernels/cuda/compile installs, and runs on the PTX interpreter.
@@ -13,24 +13,27 @@ package main
 import (
 	"flag"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
 
 func main() {
 	only := flag.String("run", "", "mutants whose name matches this")
+	seats := flag.Int("j", 2, "mutants at a time")
 	verbose := flag.Bool("v", false, "show how each was caught")
 	flag.Parse()
-	if err := run(*only, *verbose); err != nil {
+	if err := run(*only, *seats, *verbose); err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		os.Exit(1)
 	}
 }
 
-func run(only string, verbose bool) error {
+func run(only string, seats int, verbose bool) error {
 	re, err := regexp.Compile(only)
 	if err != nil {
 		return err
@@ -43,35 +46,67 @@ func run(only string, verbose bool) error {
 	if err != nil {
 		return err
 	}
-	b, err := newBench(root)
+	all = slices.DeleteFunc(all, func(m mutant) bool { return !re.MatchString(m.Name) })
+	began := time.Now()
+	b, err := newBench(root, max(1, seats))
 	if err != nil {
 		return err
 	}
 	defer b.close()
-	began, survived, ran := time.Now(), 0, 0
-	for i := range all {
-		m := &all[i]
-		if !re.MatchString(m.Name) {
-			continue
-		}
-		ran++
-		start := time.Now()
-		how, err := b.try(m)
+	survived, broken := 0, 0
+	for o := range b.all(all) {
 		switch {
-		case err != nil:
-			return fmt.Errorf("%s: %w", m.Name, err)
-		case how == "":
+		case o.err != nil:
+			broken++
+			fmt.Printf("BROKEN   %-40s %v\n", o.m.Name, o.err)
+		case o.how == "":
 			survived++
-			fmt.Printf("SURVIVED %-44s %s\n", m.Name, m.What)
+			fmt.Printf("SURVIVED %-40s %5.1f s  %s\n", o.m.Name, o.took.Seconds(), o.m.What)
 		case verbose:
-			fmt.Printf("caught   %-44s %5.1f s  %s\n", m.Name, time.Since(start).Seconds(), how)
+			fmt.Printf("caught   %-40s %5.1f s  %s\n", o.m.Name, o.took.Seconds(), o.how)
 		}
 	}
-	fmt.Printf("%d mutants, %d caught, %.0f s\n", ran, ran-survived, time.Since(began).Seconds())
-	if survived > 0 || ran == 0 {
-		return fmt.Errorf("%d of %d mutants were not caught", survived, ran)
+	ran := len(all)
+	fmt.Printf("%d mutants, %d caught, %.0f s\n", ran, ran-survived-broken, time.Since(began).Seconds())
+	if survived+broken > 0 || ran == 0 {
+		return fmt.Errorf("%d of %d mutants were not caught", survived+broken, ran)
 	}
 	return nil
+}
+
+// outcome is what became of a mutant.
+type outcome struct {
+	m    *mutant
+	how  string
+	took time.Duration
+	err  error
+}
+
+// all tries mutants, as many at a time as there are seats, and gives the outcomes
+// in order.
+func (b *bench) all(ms []mutant) iter.Seq[outcome] {
+	return func(yield func(outcome) bool) {
+		done := make([]chan outcome, len(ms))
+		for i := range ms {
+			done[i] = make(chan outcome, 1)
+		}
+		go func() {
+			for i := range ms {
+				s := <-b.seats
+				go func() {
+					start := time.Now()
+					how, err := s.try(&ms[i])
+					b.seats <- s
+					done[i] <- outcome{&ms[i], how, time.Since(start), err}
+				}()
+			}
+		}()
+		for i := range ms {
+			if !yield(<-done[i]) {
+				return
+			}
+		}
+	}
 }
 
 // moduleRoot is the folder of go.mod at or above the present one.
