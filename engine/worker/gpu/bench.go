@@ -14,6 +14,8 @@ import (
 // Sizes of what is measured.
 const (
 	copyBytes    = 256 << 20
+	smallCopy    = 1 << 20
+	copyTimes    = 5
 	defaultBench = 10 // seconds
 )
 
@@ -37,12 +39,13 @@ func bench(ctx context.Context, q report.Query) (*report.Bench, error) {
 		q.Seconds = defaultBench
 	}
 	b := &report.Bench{Device: m.describe(dev)}
-	t := &timer{ctx: ctx, gpu: gpu, ends: time.Now().Add(time.Duration(q.Seconds) * time.Second)}
+	whole := time.Duration(q.Seconds) * time.Second
+	t := &timer{ctx: ctx, gpu: gpu, ends: time.Now().Add(whole / 4)}
 	err = gpu.Do(func() error {
-		if b.Copies, err = t.copies(); err != nil {
+		if b.Copies, err = t.copies(whole / 4); err != nil {
 			return err
 		}
-		b.Rows, err = t.linears(dev, bandwidth(b))
+		b.Rows, err = t.linears(dev, bandwidth(b), whole*3/4)
 		return err
 	})
 	return b, err
@@ -100,8 +103,8 @@ func (t *timer) median(times int, f func() error) (float64, error) {
 	return all[len(all)/2], nil
 }
 
-// copies measures the three ways of memory.
-func (t *timer) copies() ([]report.Copy, error) {
+// copies measures the three ways of memory, in about so much time.
+func (t *timer) copies(limit time.Duration) ([]report.Copy, error) {
 	free, _, err := t.gpu.MemInfo()
 	if err != nil {
 		return nil, err
@@ -123,21 +126,28 @@ func (t *timer) copies() ([]report.Copy, error) {
 	defer t.gpu.Free(at)
 	var out []report.Copy
 	for _, way := range []struct {
-		name  string
-		moved int64 // bytes that cross the bus or the memory
-		run   func() error
+		name    string
+		touched int64 // bytes of the bus or the memory for a byte that is copied
+		run     func(n int64) error
 	}{
-		{"host to device", n, func() error { return t.gpu.Upload(at, host) }},
-		{"device to host", n, func() error { return t.gpu.Download(host, at) }},
-		{"within the device", 2 * n, func() error { return t.gpu.Copy(at+kernel.Addr(n), at, n) }}, // read and written
+		{"host to device", 1, func(n int64) error { return t.gpu.Upload(at, host[:n]) }},
+		{"device to host", 1, func(n int64) error { return t.gpu.Download(host[:n], at) }},
+		{"within the device", 2, func(n int64) error { return t.gpu.Copy(at+kernel.Addr(n), at, n) }}, // read and written
 	} {
-		s, err := t.median(5, way.run)
+		size := n
+		s, err := t.median(1, func() error { return way.run(smallCopy) })
+		if err == nil && s*float64(n/smallCopy)*copyTimes > limit.Seconds()/3 {
+			size = smallCopy // on a slow one the small copy tells enough
+		}
+		if err == nil {
+			s, err = t.median(copyTimes, func() error { return way.run(size) })
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", way.name, err)
 		}
-		c := report.Copy{Way: way.name, Bytes: n}
+		c := report.Copy{Way: way.name, Bytes: size}
 		if s > 0 {
-			c.BytesPerSec = float64(way.moved) / s
+			c.BytesPerSec = float64(way.touched*size) / s
 		}
 		out = append(out, c)
 	}

@@ -48,9 +48,9 @@ func tensorFlops(compute int) float64 {
 	return 512
 }
 
-// linears times matrices of each type, each against the time in which its
-// weights can be read and its products made.
-func (t *timer) linears(dev *driver.Device, bandwidth float64) ([]report.Timing, error) {
+// linears times matrices of each type, for about so long, each against the time in
+// which its weights can be read and its products made.
+func (t *timer) linears(dev *driver.Device, bandwidth float64, limit time.Duration) ([]report.Timing, error) {
 	images, err := cuda.Images(dev.Compute)
 	if err != nil {
 		return nil, err
@@ -60,6 +60,7 @@ func (t *timer) linears(dev *driver.Device, bandwidth float64) ([]report.Timing,
 			return nil, err
 		}
 	}
+	t.ends = time.Now().Add(limit) // compiling does not count
 	peak := float64(dev.SMs) * float64(dev.ClockKHz) * 1000 * tensorFlops(dev.Compute)
 	var out []report.Timing
 	for _, shape := range linearShapes {
