@@ -3,6 +3,7 @@ package derive
 import (
 	"math"
 	"math/big"
+	"strings"
 )
 
 func repeat(k kind, n int) []kind {
@@ -85,7 +86,7 @@ func floats() *set {
 func halves() *set {
 	s := &set{}
 	pair := func(form string, n int, f func(a []uint64) uint64) {
-		s.bits(form, "f16x2", n, func(a []uint64) uint64 {
+		s.bits(form, kind(form[strings.LastIndexByte(form, '.')+1:]), n, func(a []uint64) uint64 {
 			lo, hi := make([]uint64, n), make([]uint64, n)
 			for i, v := range a {
 				lo[i], hi[i] = v&0xffff, v>>16
@@ -94,6 +95,12 @@ func halves() *set {
 		})
 	}
 	pair("fma.rn.f16x2", 3, func(a []uint64) uint64 { return f16.fma(a[0], a[1], a[2], rn) })
+	pair("fma.rn.bf16x2", 3, func(a []uint64) uint64 { return bf16.fma(a[0], a[1], a[2], rn) })
+	pair("neg.f16x2", 1, func(a []uint64) uint64 { return a[0] ^ f16.sign() })
+	pair("abs.f16x2", 1, func(a []uint64) uint64 { return a[0] &^ f16.sign() })
+	pair("max.f16x2", 2, func(a []uint64) uint64 { return f16.maximum(a[0], a[1]) })
+	pair("min.f16x2", 2, func(a []uint64) uint64 { return f16.minimum(a[0], a[1]) })
+	pair("max.bf16x2", 2, func(a []uint64) uint64 { return bf16.maximum(a[0], a[1]) })
 	for _, r := range []string{"", ".rn"} {
 		pair("add"+r+".f16x2", 2, func(a []uint64) uint64 { return f16.add(a[0], a[1], rn) })
 		pair("sub"+r+".f16x2", 2, func(a []uint64) uint64 { return f16.sub(a[0], a[1], rn) })
@@ -230,6 +237,10 @@ func conversions() *set {
 			return to.round(number().SetInt(x), rn, false)
 		})
 	}
+	fromInt("cvt.rn.f32.s8", "s8", true, f32, "f32")
+	fromInt("cvt.rn.f32.u8", "u8", false, f32, "f32")
+	fromInt("cvt.rn.f16.s32", "s32", true, f16, "f16")
+	fromInt("cvt.rn.f16.u32", "u32", false, f16, "f16")
 	fromInt("cvt.rn.f32.s16", "s16", true, f32, "f32")
 	fromInt("cvt.rn.f32.u16", "u16", false, f32, "f32")
 	fromInt("cvt.rn.f32.s32", "s32", true, f32, "f32")
@@ -276,6 +287,9 @@ func conversions() *set {
 	whole("cvt.u32.u16", "u32", "u16", func(v uint64) uint64 { return v })
 	whole("cvt.u32.u64", "u32", "u64", func(v uint64) uint64 { return v })
 	whole("cvt.u64.u32", "u64", "u32", func(v uint64) uint64 { return v })
+	whole("cvt.u32.u8", "u32", "u8", func(v uint64) uint64 { return v })
+	whole("cvt.u16.u8", "u16", "u8", func(v uint64) uint64 { return v })
+	whole("cvt.s32.s64", "s32", "s64", func(v uint64) uint64 { return v })
 	whole("cvt.s32.s8", "s32", "s8", func(v uint64) uint64 { return uint64(kind("s8").sext(v)) })
 	whole("cvt.s32.s16", "s32", "s16", func(v uint64) uint64 { return uint64(kind("s16").sext(v)) })
 	whole("cvt.sat.s8.s32", "s8", "s32", func(v uint64) uint64 { return uint64(max(-128, min(127, kind("s32").sext(v)))) })

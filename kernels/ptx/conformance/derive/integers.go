@@ -9,6 +9,11 @@ import (
 // integers are the integer and logic instructions (PTX ISA 9.7.1, 9.7.2, 9.7.7).
 func integers() *set {
 	s := &set{}
+	for _, k := range []kind{"u16", "u32", "u64"} {
+		s.bits("add."+string(k), k, 2, func(a []uint64) uint64 { return a[0] + a[1] })
+		s.bits("sub."+string(k), k, 2, func(a []uint64) uint64 { return a[0] - a[1] })
+		s.bits("mul.lo."+string(k), k, 2, func(a []uint64) uint64 { return a[0] * a[1] })
+	}
 	for _, k := range []kind{"s16", "s32", "s64"} {
 		s.bits("add."+string(k), k, 2, func(a []uint64) uint64 { return a[0] + a[1] })
 		s.bits("sub."+string(k), k, 2, func(a []uint64) uint64 { return a[0] - a[1] })
@@ -33,7 +38,9 @@ func integers() *set {
 			return a[0]
 		})
 	}
-	s.bits("mad.lo.s32", "s32", 3, func(a []uint64) uint64 { return a[0]*a[1] + a[2] })
+	for _, k := range []kind{"s32", "u32", "s64", "u64"} {
+		s.bits("mad.lo."+string(k), k, 3, func(a []uint64) uint64 { return a[0]*a[1] + a[2] })
+	}
 	s.bits("mul.hi.s32", "s32", 2, func(a []uint64) uint64 { return uint64(kind("s32").sext(a[0]) * kind("s32").sext(a[1]) >> 32) })
 	s.bits("mul.hi.u32", "u32", 2, func(a []uint64) uint64 { return a[0] * a[1] >> 32 })
 	s.bits("mul.hi.u64", "u64", 2, func(a []uint64) uint64 {
@@ -47,6 +54,13 @@ func integers() *set {
 				return uint64(src.sext(a[0]) * src.sext(a[1]))
 			}
 			return a[0] * a[1]
+		}})
+		form = "mad.wide." + string(src)
+		s.plain(plain{form: form, dst: dst, src: []kind{src, src, dst}, vectors: vectors(form, count, src, src, dst), eval: func(a []uint64) uint64 {
+			if signed {
+				return uint64(src.sext(a[0])*src.sext(a[1])) + a[2]
+			}
+			return a[0]*a[1] + a[2]
 		}})
 	}
 	wide("s32", "s64", true)

@@ -136,7 +136,7 @@ func loads(s *set) {
 		}
 		s.custom(form, []string{form}, 80, nil, nil, append([]string{form + " " + a.registers() + ", [%src];"}, a.storeAll()...), in, out, "bits")
 	}
-	for _, t := range []string{"u8", "s8", "b8", "u16", "s16", "b16", "u32", "s32", "b32", "f32", "u64", "b64", "v2.u32", "v2.b32", "v2.f32", "v4.u32", "v4.b32", "v4.f32"} {
+	for _, t := range []string{"u8", "s8", "b8", "u16", "s16", "b16", "u32", "s32", "b32", "f32", "u64", "b64", "v2.u32", "v2.b32", "v2.f32", "v2.u64", "v2.b64", "v4.u32", "v4.b32", "v4.f32"} {
 		form := "ld.shared." + t
 		a := parse(form)
 		in := rows(form, 64, 2)
@@ -158,7 +158,7 @@ func stores(s *set) {
 		return body
 	}
 	for _, space := range []string{"st.global", "st.global.cg"} {
-		for _, t := range []string{"u8", "b8", "u16", "b16", "b32", "u32", "f32", "u64", "b64", "v2.u32", "v2.b32", "v2.f32", "v4.u32", "v4.b32", "v4.f32"} {
+		for _, t := range []string{"u8", "b8", "u16", "b16", "b32", "u32", "f32", "u64", "b64", "v2.u32", "v2.b32", "v2.f32", "v2.u64", "v2.b64", "v4.u32", "v4.b32", "v4.f32"} {
 			a := parse(space + "." + t)
 			in := rows(a.form, 32, a.n)
 			var out [][]uint64
@@ -168,7 +168,7 @@ func stores(s *set) {
 			s.custom(a.form, []string{a.form}, 80, nil, nil, append(fill(a), a.form+" [%dst], "+a.registers()+";"), in, out, "bits")
 		}
 	}
-	for _, t := range []string{"u8", "b8", "u16", "b16", "b32", "u32", "f32", "u64", "b64", "v2.u32", "v2.b32", "v2.f32", "v4.u32", "v4.b32", "v4.f32"} {
+	for _, t := range []string{"u8", "b8", "u16", "b16", "b32", "u32", "f32", "u64", "b64", "v2.u32", "v2.b32", "v2.f32", "v2.u64", "v2.b64", "v4.u32", "v4.b32", "v4.f32"} {
 		a := parse("st.shared." + t)
 		in := rows(a.form, 64, a.n)
 		var out [][]uint64
