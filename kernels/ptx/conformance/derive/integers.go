@@ -342,16 +342,19 @@ func permutes(s *set) {
 		return r
 	}})
 	// By mode and selector, the bytes from the lowest up.
-	for mode, table := range map[string][4][4]uint64{
-		"f4e":  {{0, 1, 2, 3}, {1, 2, 3, 4}, {2, 3, 4, 5}, {3, 4, 5, 6}},
-		"b4e":  {{0, 7, 6, 5}, {1, 0, 7, 6}, {2, 1, 0, 7}, {3, 2, 1, 0}},
-		"rc8":  {{0, 0, 0, 0}, {1, 1, 1, 1}, {2, 2, 2, 2}, {3, 3, 3, 3}},
-		"ecl":  {{0, 1, 2, 3}, {1, 1, 2, 3}, {2, 2, 2, 3}, {3, 3, 3, 3}},
-		"ecr":  {{0, 0, 0, 0}, {0, 1, 1, 1}, {0, 1, 2, 2}, {0, 1, 2, 3}},
-		"rc16": {{0, 1, 0, 1}, {2, 3, 2, 3}, {0, 1, 0, 1}, {2, 3, 2, 3}},
+	for _, m := range []struct {
+		mode  string
+		table [4][4]uint64
+	}{
+		{"f4e", [4][4]uint64{{0, 1, 2, 3}, {1, 2, 3, 4}, {2, 3, 4, 5}, {3, 4, 5, 6}}},
+		{"b4e", [4][4]uint64{{0, 7, 6, 5}, {1, 0, 7, 6}, {2, 1, 0, 7}, {3, 2, 1, 0}}},
+		{"rc8", [4][4]uint64{{0, 0, 0, 0}, {1, 1, 1, 1}, {2, 2, 2, 2}, {3, 3, 3, 3}}},
+		{"ecl", [4][4]uint64{{0, 1, 2, 3}, {1, 1, 2, 3}, {2, 2, 2, 3}, {3, 3, 3, 3}}},
+		{"ecr", [4][4]uint64{{0, 0, 0, 0}, {0, 1, 1, 1}, {0, 1, 2, 2}, {0, 1, 2, 3}}},
+		{"rc16", [4][4]uint64{{0, 1, 0, 1}, {2, 3, 2, 3}, {0, 1, 0, 1}, {2, 3, 2, 3}}},
 	} {
-		s.plain(plain{form: "prmt.b32." + mode, dst: "b32", src: repeat("b32", 3), vectors: v, eval: func(a []uint64) (r uint64) {
-			for i, n := range table[a[2]&3] {
+		s.plain(plain{form: "prmt.b32." + m.mode, dst: "b32", src: repeat("b32", 3), vectors: v, eval: func(a []uint64) (r uint64) {
+			for i, n := range m.table[a[2]&3] {
 				r |= byteOf(a, n) << (8 * i)
 			}
 			return r
