@@ -35,9 +35,10 @@ func tinyModels(t *testing.T) []string {
 }
 
 // Every tiny model computes the logits of the CPU, after a prompt in two chunks and
-// token by token: up to rounding where both round a linear's input alike. The CPU
-// rounds it by blocks of 256 for types of such blocks, the GPU by 32; there they
-// differ by what that rounding is worth.
+// token by token. Where both round a linear's input to 8 bits alike, most rows are
+// the same but for the order of sums; in some that order tips a value to the next
+// level. The CPU rounds by blocks of 256 for types of such blocks, the GPU by 32;
+// there all rows differ by what that rounding is worth.
 func TestModels(t *testing.T) {
 	for i, path := range tinyModels(t) {
 		if !one(8)(i) {
@@ -57,16 +58,32 @@ func TestModels(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			tol := 2e-3
+			tol, alike := 2e-3, 0
 			for i := range p.Tensors {
-				if p.Tensors[i].Type.BlockValues() == 256 {
+				switch p.Tensors[i].Type.BlockValues() {
+				case 32:
+					tol, alike = max(tol, 0.02), 3
+				case 256:
 					tol = 0.1
 				}
 			}
+			if tol == 0.1 {
+				alike = 0
+			}
 			tokens, want := continuation(t, c, p, nil)
 			_, got := continuation(t, interpreted(Options{Rows: 64, Sequences: 4}, cudatest.Options{Compute: 80 + i%2*10, Lazy: true})(t), p, tokens)
-			if off, top := distance(got, want); !(off <= tol*top) {
-				t.Errorf("logits are up to %.3g off, the largest is %.3g", off, top)
+			same := 0
+			for at := 0; at < len(want); at += p.Vocab {
+				off, top := distance(got[at:at+p.Vocab], want[at:at+p.Vocab])
+				if !(off <= tol*top) {
+					t.Errorf("row %d: logits are up to %.3g off, the largest is %.3g", at/p.Vocab, off, top)
+				}
+				if off <= 1e-5*top {
+					same++
+				}
+			}
+			if same < alike {
+				t.Errorf("%d of %d rows are the CPU's but for the order of sums, wanted %d or more", same, len(want)/p.Vocab, alike)
 			}
 		})
 	}
