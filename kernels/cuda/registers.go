@@ -79,17 +79,6 @@ func (g *registers) add(width int) {
 	g.matrices = append(g.matrices, matrix{width: (width + rowAlign - 1) / rowAlign * rowAlign})
 }
 
-// rowBytes is the size of a row of all matrices.
-func (g *registers) rowBytes() (n int64) {
-	for _, m := range g.matrices {
-		n += 4 * int64(m.width)
-	}
-	return n
-}
-
-// has tells whether a register has a place.
-func (g *registers) has(r kernels.Reg) bool { return g.at[r].matrix >= 0 }
-
 // mat is register r from row on.
 func (g *registers) mat(r kernels.Reg, row int) kernel.Mat {
 	p := g.at[r]

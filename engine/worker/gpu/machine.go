@@ -5,7 +5,6 @@ package gpu
 
 import (
 	"fmt"
-	"runtime"
 	"slices"
 	"time"
 
@@ -132,10 +131,4 @@ func (m *machine) find(name string) (*driver.Device, error) {
 		return nil, f
 	}
 	return &m.gpus[d.Index], nil
-}
-
-// hold keeps the calling goroutine's thread, for calls that want one.
-func hold() (release func()) {
-	runtime.LockOSThread()
-	return runtime.UnlockOSThread
 }
