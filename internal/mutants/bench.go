@@ -146,7 +146,7 @@ func (s *seat) try(m *mutant) (string, error) {
 	if err == nil {
 		return "", nil
 	}
-	return first(out), nil
+	return reason(out), nil
 }
 
 // compile makes the PTX of an edited source, for one target.

@@ -125,17 +125,21 @@ func moduleRoot() (string, error) {
 	}
 }
 
-// first is the first line of out that tells of a fault.
-func first(out string) string {
-	for line := range strings.Lines(out) {
-		line = strings.TrimSpace(line)
-		if line == "" || strings.HasPrefix(line, "---") || strings.HasPrefix(line, "===") || strings.HasPrefix(line, "FAIL") {
-			continue
+// reason is the line of out that tells of the fault: the first finding, or else
+// the last that a test has said.
+func reason(out string) string {
+	how := "the test failed"
+	lines := strings.Split(out, "\n")
+	for i, line := range lines {
+		if said.MatchString(line) || strings.HasPrefix(line, "panic:") {
+			how = strings.TrimSpace(line)
 		}
-		if len(line) > 160 {
-			line = line[:160]
+		if strings.HasSuffix(line, "findings:") && i+1 < len(lines) {
+			how = strings.TrimSpace(lines[i+1])
+			break
 		}
-		return line
 	}
-	return "the test failed"
+	return how[:min(len(how), 200)]
 }
+
+var said = regexp.MustCompile(`^ +\w+\.go:\d+: `)
