@@ -52,7 +52,6 @@ func TestIntWaves(t *testing.T) {
 					reps := m.Launch(ls...)
 					n := reps[len(reps)-1].Counts
 					sectors, waves := float64(n.Sectors)/float64(n.IdealSectors), float64(n.SharedWaves)/float64(n.IdealWaves)
-					t.Logf("%d rows: sectors/ideal %.3f, waves/ideal %.3f", call.Rows, sectors, waves)
 					if sectors > 1.1 || waves > 1.05 {
 						t.Errorf("%d rows: got sectors/ideal %.3f, waves/ideal %.3f, wanted at most 1.1 and 1.05", call.Rows, sectors, waves)
 					}
