@@ -59,8 +59,8 @@ var (
 	}
 )
 
-// library is where the GPU's driver is configured to be.
-func (c *control) library() (string, error) {
+// driverPath is where the GPU's driver is configured to be.
+func (c *control) driverPath() (string, error) {
 	conf, err := c.config()
 	if err != nil || conf.CUDA.Library == "" {
 		return "", err
@@ -69,7 +69,7 @@ func (c *control) library() (string, error) {
 }
 
 func listDevices(ctx context.Context, c *control, _ none) (deviceList, error) {
-	library, err := c.library()
+	library, err := c.driverPath()
 	if err != nil {
 		return deviceList{}, err
 	}
@@ -89,7 +89,7 @@ func listDevices(ctx context.Context, c *control, _ none) (deviceList, error) {
 }
 
 func examineDevices(ctx context.Context, c *control, q deviceQuery) (deviceReport, error) {
-	library, err := c.library()
+	library, err := c.driverPath()
 	if err != nil {
 		return deviceReport{}, err
 	}
@@ -115,7 +115,7 @@ func benchDevice(ctx context.Context, c *control, q deviceQuery) (report.Bench, 
 	if q.Seconds < 0 || q.Seconds > maxBenchSeconds {
 		return b, infer.Invalid("seconds", "got %d, wanted 1 to %d, or 0 for 10", q.Seconds, maxBenchSeconds)
 	}
-	library, err := c.library()
+	library, err := c.driverPath()
 	if err != nil {
 		return b, err
 	}

@@ -21,15 +21,15 @@ import (
 
 // options are the flags of all commands.
 type options struct {
-	library string
-	gpu     int
-	tokens  int
-	golden  string
+	driver string
+	gpu    int
+	tokens int
+	golden string
 }
 
 func main() {
 	var o options
-	flag.StringVar(&o.library, "library", "", "the `folder or file` of libcuda.so.1, if the loader does not know it")
+	flag.StringVar(&o.driver, "library", "", "the `folder or file` of libcuda.so.1, if the loader does not know it")
 	flag.IntVar(&o.gpu, "gpu", 0, "which GPU, by `number`")
 	flag.IntVar(&o.tokens, "tokens", 64, "continue by `N` tokens")
 	flag.StringVar(&o.golden, "golden", "", "keep what instructions gave in `FILE`")
@@ -66,7 +66,7 @@ func run(o *options, args []string) error {
 
 // open loads the driver and finds the GPU.
 func (o *options) open() (*driver.Driver, driver.Device, error) {
-	d, err := driver.Open(o.library)
+	d, err := driver.Open(o.driver)
 	if err != nil {
 		return nil, driver.Device{}, err
 	}

@@ -26,7 +26,7 @@ func openEmulated(t testing.TB, o Options, e *emulator) *Device {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.lib = e.library()
+	d.lib = e.kernels()
 	d.images = map[string][]byte{"emulated": nil}
 	return d
 }

@@ -8,8 +8,8 @@ import (
 	"hearth/kernels/cuda/kernel"
 )
 
-// library gives formulas for all kernels but the choice of tokens.
-func (e *emulator) library() library {
+// kernels gives formulas for all kernels but the choice of tokens.
+func (e *emulator) kernels() library {
 	return library{
 		weight: e.weight, linear: e.linear,
 		linearScratch:    func(*kernel.Weight, int) int64 { return 64 },

@@ -360,7 +360,7 @@ def main():
     p.add_argument("--port", type=int, default=0)
     p.add_argument("--cap", default="1000.00", help="budget of the tenant in USD")
     p.add_argument("--detect", type=float, default=3.0, help="seconds in which a stopped worker is to be noticed")
-    p.add_argument("--library", help="gpu: folder of the driver's library")
+    p.add_argument("--library", dest="driver", help="gpu: folder of the driver's library")
     p.add_argument("--patience", type=float, default=5, help="gpu: seconds until a new worker is to be ready")
     p.add_argument("--launches", type=int, default=1500, help="gpu: kernels of a worker until the driver strikes")
     p.add_argument("--data")
@@ -373,8 +373,8 @@ def main():
         os.makedirs(a.data, mode=0o700, exist_ok=True)
         with open(a.data + "/appliance.toml", "w") as f:
             f.write(CONFIG.format(cap=a.cap))
-            if a.library:
-                f.write(f'[cuda]\nlibrary = "{os.path.abspath(a.library)}"\n')
+            if a.driver:
+                f.write(f'[cuda]\nlibrary = "{os.path.abspath(a.driver)}"\n')
         {"crash": crash, "worker": worker, "gpu": gpu}[a.mode](a, report)
     report.finish()
 

@@ -14,7 +14,7 @@ var byCode = map[int]struct {
 	fix  string
 }{
 	2:   {report.OutOfMemory, "unload another model, lower context or kv_memory, or use a smaller quantization"},
-	34:  {report.NoDriver, "set cuda.library to the folder of the driver's own libcuda.so.1"},
+	34:  {report.NoDriver, "set library in [cuda] to the folder of the driver's own libcuda.so.1"},
 	46:  {report.Busy, "end the process that holds the GPU exclusively, or set its compute mode to default (nvidia-smi -c 0)"},
 	100: {report.NoDevice, "see that /dev/nvidia* exist and this user may use them, and that CUDA_VISIBLE_DEVICES hides nothing"},
 	101: {report.NoDevice, "name a GPU that `hearth device list` shows"},
@@ -43,7 +43,7 @@ func faultOf(err error) *report.Fault {
 	case errors.As(err, &f):
 		return f
 	case errors.As(err, new(*driver.NoDriver)):
-		return report.Faultf(report.NoDriver, "install the NVIDIA driver, or set cuda.library to the folder of its libcuda.so.1", "%v", err)
+		return report.Faultf(report.NoDriver, "install the NVIDIA driver, or set library in [cuda] to the folder of its libcuda.so.1", "%v", err)
 	case errors.As(err, new(*driver.TooOld)):
 		return report.Faultf(report.OldDriver, "update the NVIDIA driver to branch 520 or newer", "%v", err)
 	case errors.As(err, new(*engine.NoRoom)):
