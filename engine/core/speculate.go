@@ -10,7 +10,7 @@ const (
 	ngram        = 3   // tokens that must match
 	draftStart   = 4   // guesses at first
 	pauseAtFirst = 16  // tokens without guesses after guesses were wrong
-	pauseAtMost  = 512 //
+	pauseAtMost  = 512 // a pause doubles for as long as guesses are wrong
 )
 
 // drafter guesses the continuation of one sequence. A nil drafter never does.

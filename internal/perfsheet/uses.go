@@ -66,5 +66,5 @@ func (b *build) prepare(s *shape, of typeOf, cache string, g gpu) error {
 // memoryOf is enough for a device's needs, with what allocations are rounded to
 // and the variables of modules.
 func memoryOf(n cuda.Needs, kv kernels.KVConfig) int64 {
-	return n.WeightBytes + n.ScratchBytes + n.BlockBytes*int64(kv.Blocks+1) + 64<<20
+	return n.WeightBytes + n.ScratchBytes + n.BlockBytes*int64(kv.Blocks) + 64<<20
 }
