@@ -3,7 +3,6 @@
 package remote
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"debug/elf"
@@ -13,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -200,20 +198,7 @@ func withInterpreter(t *testing.T, program, name string) string {
 
 // A worker from memory dies with the thread's process too.
 func TestImageParentDeath(t *testing.T) {
-	cmd := exec.Command("/proc/self/exe", "-test.run=^$")
-	cmd.Env = append(os.Environ(), "HEARTH_TEST_WORKER=image-parent")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	line, _ := bufio.NewReader(out).ReadString('\n')
-	pid, err := strconv.Atoi(strings.TrimSpace(line))
-	if err != nil {
-		t.Fatalf("got %q", line)
-	}
+	cmd, pid := gateway(t, "image-parent")
 	syscall.Kill(pid, syscall.SIGSTOP)
 	cmd.Process.Kill()
 	cmd.Wait()

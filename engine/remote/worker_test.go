@@ -283,24 +283,31 @@ func parentMain() int {
 	return 0
 }
 
+// gateway starts this test program as a gateway of its own, which starts a worker
+// and tells its process.
+func gateway(t *testing.T, mode string) (cmd *exec.Cmd, worker int) {
+	t.Helper()
+	cmd = exec.Command("/proc/self/exe", "-test.run=^$")
+	cmd.Env = append(os.Environ(), "HEARTH_TEST_WORKER="+mode)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, _ := bufio.NewReader(out).ReadString('\n')
+	if worker, err = strconv.Atoi(strings.TrimSpace(line)); err != nil {
+		t.Fatalf("got %q", line)
+	}
+	return cmd, worker
+}
+
 // TestParentDeath: a worker does not outlive the gateway, even one that is
 // stopped and sees no closed connection.
 func TestParentDeath(t *testing.T) {
 	for _, stopped := range []bool{false, true} {
-		cmd := exec.Command("/proc/self/exe", "-test.run=^$")
-		cmd.Env = append(os.Environ(), "HEARTH_TEST_WORKER=parent")
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		line, _ := bufio.NewReader(out).ReadString('\n')
-		pid, err := strconv.Atoi(strings.TrimSpace(line))
-		if err != nil {
-			t.Fatalf("got %q", line)
-		}
+		cmd, pid := gateway(t, "parent")
 		if stopped {
 			syscall.Kill(pid, syscall.SIGSTOP)
 		}
