@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -39,8 +40,42 @@ func (i injection) hits(name string, n int) bool {
 	return i.name == name && (n == i.nth || i.on && n > i.nth)
 }
 
+// withFile puts the settings of the file that FAKECUDA_FILE names, "NAME=value" a
+// line, before those that get gives.
+func withFile(get func(string) string) (func(string) string, error) {
+	file := get("FAKECUDA_FILE")
+	if file == "" {
+		return get, nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("FAKECUDA_FILE: %w", err)
+	}
+	set := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		name, value, ok := strings.Cut(line, "=")
+		if !ok || !strings.HasPrefix(name, "FAKECUDA_") || name == "FAKECUDA_FILE" {
+			return nil, fmt.Errorf("FAKECUDA_FILE: got the line %q of %s, wanted FAKECUDA_NAME=value", line, file)
+		}
+		set[name] = value
+	}
+	return func(name string) string {
+		if v, ok := set[name]; ok {
+			return v
+		}
+		return get(name)
+	}, nil
+}
+
 // readConfig reads the environment through get.
 func readConfig(get func(string) string) (*config, error) {
+	get, err := withFile(get)
+	if err != nil {
+		return nil, err
+	}
 	c := &config{driver: 12020, checks: true, workers: 2, registers: 64, trace: get("FAKECUDA_TRACE"), noJIT: get("CUDA_DISABLE_PTX_JIT") == "1"}
 	for _, v := range []struct {
 		name string
@@ -71,7 +106,6 @@ func readConfig(get func(string) string) (*config, error) {
 	default:
 		return nil, fmt.Errorf("FAKECUDA_CHECKS: got %q, wanted 0 or 1", s)
 	}
-	var err error
 	if s := get("FAKECUDA_DELAY"); s != "" {
 		if c.delay, err = time.ParseDuration(s); err != nil || c.delay < 0 {
 			return nil, fmt.Errorf("FAKECUDA_DELAY: got %q, wanted a duration", s)

@@ -5,7 +5,10 @@ package main
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -153,6 +156,47 @@ func TestConfig(t *testing.T) {
 		if _, err := readConfig(func(n string) string { return map[string]string{k: v}[n] }); err == nil || !strings.Contains(err.Error(), k) {
 			t.Errorf("%s=%s: got %v, wanted an error that names it", k, v, err)
 		}
+	}
+}
+
+// What FAKECUDA_FILE says goes before the environment, and is read anew each time.
+func TestConfigFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "settings")
+	read := func(text string) (*config, error) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return readConfig(func(k string) string {
+			return map[string]string{"FAKECUDA_FILE": file, "FAKECUDA_HANG": "launch:9", "FAKECUDA_ERRORS": "launch:3=700"}[k]
+		})
+	}
+	for text, want := range map[string]string{"": "9 3", "FAKECUDA_HANG=launch:7\n\n": "7 3", "FAKECUDA_HANG=\nFAKECUDA_ERRORS=launch:5=2\n": " 5"} {
+		c, err := read(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, list := range [][]injection{c.hangs, c.errors} {
+			nth := ""
+			if len(list) > 0 {
+				nth = fmt.Sprint(list[0].nth)
+			}
+			got = append(got, nth)
+		}
+		if s := strings.Join(got, " "); s != want {
+			t.Errorf("%q: the launches %q, wanted %q", text, s, want)
+		}
+	}
+	for _, text := range []string{"FAKECUDA_HANG\n", "HANG=launch:1\n", "FAKECUDA_FILE=x\n", "FAKECUDA_HANG=launch:0\n"} {
+		if _, err := read(text); err == nil || !strings.Contains(err.Error(), "FAKECUDA_") {
+			t.Errorf("%q: got %v, wanted an error", text, err)
+		}
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readConfig(func(k string) string { return map[string]string{"FAKECUDA_FILE": file}[k] }); err == nil || !strings.Contains(err.Error(), "FAKECUDA_FILE") {
+		t.Errorf("a file that is missing: got %v", err)
 	}
 }
 

@@ -40,6 +40,9 @@
 //     default 64: there is no compiler that could tell.
 //   - FAKECUDA_TRACE: a file to which every call is added, one a line with its result,
 //     and every kernel that runs.
+//   - FAKECUDA_FILE: a file with such settings, "FAKECUDA_NAME=value" a line, which go
+//     before the environment's: processes that one program starts one after another
+//     can so be given different ones.
 //
 // CUDA_VISIBLE_DEVICES and CUDA_DISABLE_PTX_JIT act as they do on the driver.
 // Environment that cannot be read ends the process with a message.

@@ -4,8 +4,8 @@
     chaos.py crash  BINARY --rounds 100     kill -9 of the whole appliance at random moments under 16 paid streams
     chaos.py worker BINARY --rounds 100     the engine worker killed or stopped in mid-stream
     chaos.py gpu    BINARY --rounds 100 --library DIR
-                                            the GPU worker killed, stopped, stuck, out of memory, with error 700 in mid-stream;
-                                            DIR has kernels/fakecuda as libcuda.so.1
+                                            the GPU worker killed, stopped, stuck, out of memory, with error 700 in mid-stream,
+                                            all equally often, in one server; DIR has kernels/fakecuda as libcuda.so.1
 
 Each prints a summary and ends with "N passed, M failed"; the exit status is 1 if anything failed.
 """
@@ -75,10 +75,13 @@ class Server:
         finally:
             c.close()
 
-    def metric(self, name):
-        total = 0.0
-        for line in self.get("/metrics")[1].decode().splitlines():
-            if line.startswith(name) and line[len(name)] in "{ ":
+    def metric(self, name, label=""):
+        """The sum over all that have the label; a metric that is not there is a fault of the caller."""
+        total, lines = 0.0, [x for x in self.get("/metrics")[1].decode().splitlines() if x.startswith(name) and x[len(name)] in "{ "]
+        if not lines:
+            raise SystemExit(f"there is no metric {name}")
+        for line in lines:
+            if label in line:
                 total += float(line.rsplit(" ", 1)[1])
         return total
 
@@ -98,9 +101,10 @@ class Server:
 class Stream(threading.Thread):
     """One paid stream. Notes what was seen: request id, tokens, and how it ended."""
 
-    def __init__(self, server, seed):
+    def __init__(self, server, seed, leave=None):
         super().__init__(daemon=True)
-        self.server, self.seed = server, seed
+        self.server, self.seed, self.leave = server, seed, leave  # leave: the caller goes away after so many tokens
+        self.last_at = None  # when the last token came
         self.id, self.status, self.tokens, self.end, self.error, self.ended_at = None, None, 0, None, None, None
 
     def run(self):
@@ -135,6 +139,11 @@ class Stream(threading.Thread):
                 return
             # One log-probability a token: an event may carry several tokens.
             self.tokens += sum(len((ch.get("logprobs") or {}).get("content") or []) for ch in js["choices"])
+            self.last_at = time.time()
+            if self.leave is not None and self.tokens >= self.leave:
+                self.end = "left"
+                c.close()
+                return
         self.end = "cut without a word"
 
 
@@ -183,7 +192,7 @@ def crash(a, report):
     missing = acknowledged - set(rows)
     report.check(not missing, f"{len(missing)} of {len(acknowledged)} delivered streams have no row")
     report.check(all(row.get("outcome") for row in rows.values()), "a row without an outcome")
-    held = server.metric("hearth_ledger_open_holds") if b"hearth_ledger_open_holds" in server.get("/metrics")[1] else 0
+    held = server.metric("hearth_ledger_open_holds")
     report.check(held == 0, f"{held} holds open at rest")
     outcomes = {}
     for row in rows.values():
@@ -246,12 +255,7 @@ def worker(a, report):
         slowest_back = max(slowest_back, back)
         report.check(back <= 5 + (a.detect if how == signal.SIGSTOP else 0), f"round {n} {how.name}: ready again after {back:.1f} s")
         for s in open_at:
-            code, out, err = server.command("ledger", "show", s.id, "--json")
-            row = json.loads(out) if code == 0 else {}
-            if "row" in row:
-                row = row["row"]
-            made = row.get("usage", {}).get("output", -1)
-            report.check(code == 0 and made == s.tokens, f"round {n}: {s.tokens} tokens delivered, {made} charged ({err.strip()})")
+            charged(server, report, f"round {n}", s)
         if n == 4:
             before = descriptors(server.proc.pid)
     if before is not None:
@@ -262,47 +266,90 @@ def worker(a, report):
     server.stop()
 
 
-# What the fake driver does to each worker of a phase, and after how long the supervisor knows of it, in seconds. Counts
-# are of kernels that have run: a worker is opened and warmed up well before.
-STALL = 20
-PHASES = {
-    "killed": ({}, signal.SIGKILL, 0),
-    "stopped": ({}, signal.SIGSTOP, 3),
-    "error 700": ({"FAKECUDA_ERRORS": "launch:{n}=700"}, None, 0),
-    "error 719": ({"FAKECUDA_ERRORS": "launch:{n}=719"}, None, 0),
-    "out of memory": ({"FAKECUDA_ERRORS": "launch:{n}=2"}, None, 0),
-    "stuck": ({"FAKECUDA_HANG": "launch:{n}"}, None, STALL),
+# What strikes a worker: what its driver is told to do (counts are of kernels that have run: a worker is opened and warmed up
+# well before), the signal that is sent to it, and after how long the supervisor knows of it, in seconds.
+STALL = 4
+KINDS = {
+    "killed": ("", signal.SIGKILL, 0),
+    "stopped": ("", signal.SIGSTOP, 3),
+    "stuck": ("FAKECUDA_HANG=launch:{n}", None, STALL),
+    "out of memory": ("FAKECUDA_ERRORS=launch:{n}=2", None, 0),
+    "error 700": ("FAKECUDA_ERRORS=launch:{n}=700", None, 0),
 }
 
 
 def gpu(a, report):
-    """Rounds are shared out among the phases; those that take long by themselves get few."""
-    shares = {"killed": 0.3, "stopped": 0.1, "error 700": 0.4, "error 719": 0.1, "out of memory": 0.1, "stuck": 0}
-    rounds = {name: max(1, round(a.rounds * share)) for name, share in shares.items()}
-    worst = {}
-    for name, (env, how, detect) in PHASES.items():
-        fake = {k: v.replace("{n}", str(a.launches)) for k, v in env.items()}
-        server = Server(a.binary, a.data, a.port, "--device", "cuda")
-        server.start(FAKECUDA_DEVICES="8.0,memory=1GiB", FAKECUDA_CHECKS="0", **fake)
-        before = None
-        for n in range(rounds[name]):
-            worst[name] = max(worst.get(name, (0, 0)), gpu_round(a, report, server, f"{name}, round {n}", how, detect, n))
-            if n == 2:
-                before = descriptors(server.proc.pid)
-        if before is not None:
-            after = descriptors(server.proc.pid)
-            report.check(after <= before + 8, f"{name}: descriptors grew from {before} to {after}")
-        held = server.metric("hearth_ledger_open_holds")
-        report.check(held == 0, f"{name}: {held} holds open at rest")
-        server.stop()
-        report.check(children(os.getpid()) == [] or server.proc.poll() is not None, f"{name}: something runs on")
-        ledger(server, report, name)
-    for name, (end, back) in worst.items():
-        print(f"{name}: {rounds[name]} rounds, slowest end of a stream {end:.2f} s after it was known, slowest return {back:.2f} s")
+    """One server; its workers are struck in turn, every kind about equally often, in no order."""
+    r, order = random.Random(a.seed), []
+    while len(order) < a.rounds:
+        order += r.sample(list(KINDS), len(KINDS))
+    order = order[:a.rounds]
+    fate = a.data + ".fate"
+
+    def ordain(n):
+        """What the driver does to the worker that is started next."""
+        with open(fate, "w") as f:
+            f.write(KINDS[order[n]][0].format(n=r.randint(a.launches, 2 * a.launches)) if n < len(order) else "")
+
+    ordain(0)
+    server = Server(a.binary, a.data, a.port, "--device", "cuda")
+    server.start(FAKECUDA_DEVICES="8.0,memory=1GiB", FAKECUDA_CHECKS="0", FAKECUDA_FILE=fate)
+    before, ends, backs = None, {}, {}
+    for n, kind in enumerate(order):
+        ordain(n + 1)
+        end, back = gpu_round(a, report, server, f"round {n}, {kind}", kind, n)
+        ends.setdefault(kind, []).append(end)
+        backs.setdefault(kind, []).append(back)
+        if n == 4:
+            before = at_rest(server)
+    cut_by_callers(a, report, server)
+    after = at_rest(server, before)
+    for what, most in (("descriptors", 4), ("goroutines", 8)):
+        report.check(before is None or after[what] <= before[what] + most, f"{what} grew from {before and before[what]} to {after[what]}")
+    report.check(server.metric("hearth_ledger_open_holds") == 0, "holds open at rest")
+    ledger(server, report, "at the end")
+    server.stop()
+    for kind in sorted(ends):
+        print(f"{kind}: {len(ends[kind])} times, a stream ended at most {max(ends[kind]):.2f} s after it was known (median {median(ends[kind]):.2f}), "
+              f"back after at most {max(backs[kind]):.2f} s (median {median(backs[kind]):.2f})")
+    print(f"{len(order)} blows; after the fifth {before}, at the end {after}")
 
 
-def gpu_round(a, report, server, what, how, detect, seed):
+def median(list):
+    return sorted(list)[len(list) // 2]
+
+
+def at_rest(server, like=None):
+    """Descriptors and goroutines once nothing is asked; what the callers left behind gets some seconds to end."""
+    until = time.time() + 20
+    while True:
+        now = dict(descriptors=descriptors(server.proc.pid), goroutines=int(server.metric("go_goroutines")))
+        if time.time() > until or like and all(now[k] <= like[k] for k in now):
+            return now
+        time.sleep(1)
+
+
+def cut_by_callers(a, report, server):
+    """Streams whose callers go away: their blocks are given back."""
+    streams = [Stream(server, 10**6 + i, leave=5 * i) for i in range(8)]
+    for s in streams:
+        s.start()
+    for s in streams:
+        s.join(120)
+    report.check(all(s.end == "left" for s in streams), f"streams that are left: {[s.end for s in streams]}")
+    until = time.time() + 10
+    while time.time() < until and used_blocks(server) > 0:
+        time.sleep(0.05)
+    report.check(used_blocks(server) == 0, f"{used_blocks(server):.0f} blocks are in use at rest")
+
+
+def used_blocks(server):
+    return server.metric("hearth_kv_blocks", 'state="used"')
+
+
+def gpu_round(a, report, server, what, kind, seed):
     """Strikes one worker under streams; gives how long streams and the return took."""
+    _, how, detect = KINDS[kind]
     pids = children(server.proc.pid)
     report.check(len(pids) == 1, f"{what}: {len(pids)} workers")
     streams = [Stream(server, seed * 100 + i) for i in range(a.streams)]
@@ -314,40 +361,57 @@ def gpu_round(a, report, server, what, how, detect, seed):
     if how:
         struck = time.time()
         os.kill(pids[0], how)
-    else:  # the driver strikes: the first stream that ends tells when
-        while time.time() < until + detect and not any(s.end for s in streams):
+    else:  # the driver strikes: no token comes after that
+        while time.time() < until and not any(s.end for s in streams):
             time.sleep(0.005)
-        struck = min([s.ended_at for s in streams if s.ended_at] or [time.time()])
-        detect = 0
-    told_not_ready = not how
-    for s in streams:
-        while s.is_alive() and time.time() < struck + 60:
-            s.join(0.02)
-            told_not_ready = told_not_ready or server.get("/readyz", key=None)[0] != 200
+        struck = max(s.last_at or 0 for s in streams)
+    watch = Readiness(server, pids, struck, detect)
+    while any(s.is_alive() for s in streams) and time.time() < struck + 60:
+        watch.look()
+        time.sleep(0.01)
     slowest = 0.0
     for s in streams:
-        took = (s.ended_at or 1e18) - struck
-        slowest = max(slowest, took - detect)
-        report.check(s.end in ("error", "done", "refused") and took <= detect + 1, f"{what}: stream ended with {s.end!r} {s.error} after {took:.2f} s")
+        took = (s.ended_at or 1e18) - struck - detect
+        slowest = max(slowest, took)
+        report.check(s.end in ("error", "done", "refused") and took <= 1, f"{what}: stream ended with {s.end!r} {s.error} {took:.2f} s after it was known")
     report.check(any(s.end == "error" for s in streams), f"{what}: no stream was cut: {[s.end for s in streams]}")
     report.check(server.get("/livez", key=None)[0] == 200, f"{what}: the server is down")
-    while time.time() < struck + 60:
-        if server.get("/readyz", key=None)[0] == 200 and children(server.proc.pid) not in ([], pids):
-            break
-        told_not_ready = True
-        time.sleep(0.02)
+    while time.time() < struck + 60 and not watch.look():
+        time.sleep(0.01)
     back = time.time() - struck - detect
     report.check(back <= a.patience, f"{what}: ready again after {back:.1f} s")
-    report.check(told_not_ready, f"{what}: /readyz said ready while there was no worker")
+    report.check(watch.refused > 0 and not watch.lies, f"{what}: /readyz refused {watch.refused} times, and {watch.lies or 'never'} said ready with no worker")
     for s in streams:
-        if s.end == "refused":
-            continue
-        code, out, err = server.command("ledger", "show", s.id, "--json")
-        row = json.loads(out) if code == 0 else {}
-        row = row.get("row", row)
-        made = row.get("usage", {}).get("output", -1)
-        report.check(code == 0 and made == s.tokens, f"{what}: {s.tokens} tokens delivered, {made} charged ({err.strip()})")
+        if s.end != "refused":
+            charged(server, report, what, s)
+    report.check(used_blocks(server) == 0, f"{what}: {used_blocks(server):.0f} blocks are in use at rest")
     return slowest, back
+
+
+class Readiness:
+    """Whether /readyz tells the truth: once a loss may be known, it says ready only where there is another worker."""
+
+    def __init__(self, server, old, struck, detect):
+        self.server, self.old, self.known = server, old, struck + detect + 1
+        self.refused, self.lies = 0, []
+
+    def look(self):
+        """Looks once; true when another worker is ready."""
+        at = time.time()
+        ready = self.server.get("/readyz", key=None)[0] == 200
+        other = any(pid not in self.old for pid in children(self.server.proc.pid))  # looked at later: a worker is there before it is ready
+        self.refused += not ready
+        if ready and not other and at > self.known:
+            self.lies.append(f"{at - self.known:.2f} s late")
+        return ready and other
+
+
+def charged(server, report, what, s):
+    """A stream is charged for the tokens that its caller got."""
+    code, out, err = server.command("ledger", "show", s.id, "--json")
+    row = json.loads(out) if code == 0 else {}
+    made = row.get("row", row).get("usage", {}).get("output", -1)
+    report.check(code == 0 and made == s.tokens, f"{what}: {s.tokens} tokens delivered, {made} charged ({err.strip()})")
 
 
 def main():
@@ -362,7 +426,7 @@ def main():
     p.add_argument("--detect", type=float, default=3.0, help="seconds in which a stopped worker is to be noticed")
     p.add_argument("--library", dest="driver", help="gpu: folder of the driver's library")
     p.add_argument("--patience", type=float, default=5, help="gpu: seconds until a new worker is to be ready")
-    p.add_argument("--launches", type=int, default=1500, help="gpu: kernels of a worker until the driver strikes")
+    p.add_argument("--launches", type=int, default=1500, help="gpu: the driver strikes a worker after so many kernels, or up to twice as many")
     p.add_argument("--data")
     a = p.parse_args()
     a.binary = os.path.abspath(a.binary)
@@ -374,7 +438,7 @@ def main():
         with open(a.data + "/appliance.toml", "w") as f:
             f.write(CONFIG.format(cap=a.cap))
             if a.driver:
-                f.write(f'[cuda]\nlibrary = "{os.path.abspath(a.driver)}"\n')
+                f.write(f'[cuda]\nlibrary = "{os.path.abspath(a.driver)}"\nstall = "{STALL}s"\n')
         {"crash": crash, "worker": worker, "gpu": gpu}[a.mode](a, report)
     report.finish()
 

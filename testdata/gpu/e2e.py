@@ -26,6 +26,8 @@ import urllib.request
 GPU = "8.0,memory=1GiB,sms=8"
 BATCH = 6  # models of a server
 STEADY = dict(FAKECUDA_CHECKS="0")
+HOWS = {"cpu": ("--device", "cpu"), "graphs": ("--device", "cuda"), "no graphs": ("--device", "cuda", "--cuda-graphs", "off")}
+REAL_TOKENS = 4
 
 
 class Server:
@@ -243,7 +245,7 @@ def models(report, binary, fake, shared):
     for at in range(0, len(paths), BATCH):
         names = {f"m{i}": p for i, p in enumerate(paths[at:at + BATCH])}
         answers = {}
-        for how, flags in {"cpu": ("--device", "cpu"), "graphs": ("--device", "cuda"), "no graphs": ("--device", "cuda", "--cuda-graphs", "off")}.items():
+        for how, flags in HOWS.items():
             # The CPU keeps its cache in float32; a cache of 16 bits moves what is near a rounding of activations to 8.
             s = Server(binary, names, fake, flags, 'kv_type = "f32"\n', FAKECUDA_DEVICES=GPU, **STEADY)
             answers[how] = {n: [s.tokens(n, c["prompt_ids"], len(c["greedy_ids"])) for c in all[p]] for n, p in names.items()}
@@ -260,12 +262,15 @@ def models(report, binary, fake, shared):
 def real(report, binary, fake, file):
     """A real model for a few tokens: the interpreter takes seconds for each."""
     prompt, answers = "The capital of France is", {}
-    for device in ("cpu", "cuda"):
-        s = Server(binary, {"m": file}, fake, ("--device", device), "context = 256\nmax_sequences = 1\n", FAKECUDA_DEVICES="9.0,memory=2GiB,sms=8", **STEADY)
-        a = s.post("/v1/completions", {"model": "m", "prompt": prompt, "max_tokens": 4, "temperature": 0, "return_token_ids": True})
-        answers[device] = a["choices"][0]["token_ids"]
+    for how, flags in HOWS.items():
+        s = Server(binary, {"m": file}, fake, flags, "context = 256\nmax_sequences = 1\n", FAKECUDA_DEVICES="9.0,memory=2GiB,sms=8", **STEADY)
+        report.check(s.said == "ready\n", f"{file}, {how}: /readyz says {s.said!r}")
+        began = time.time()
+        answers[how] = s.tokens("m", prompt, REAL_TOKENS)
+        print(f"{os.path.basename(file)}, {how}: tokens {answers[how]} in {time.time() - began:.1f} s", flush=True)
         s.stop()
-    report.check(answers["cpu"] == answers["cuda"], f"{file}: {answers}")
+    for how, got in answers.items():
+        report.check(got == answers["cpu"] and len(got) == REAL_TOKENS, f"{file}, {how}: {got}, the CPU gives {answers['cpu']}")
 
 
 def main():
