@@ -139,8 +139,8 @@ func parseKV(name string, t kernels.DType) (kernel.KVType, error) {
 // Name is that of the GPU.
 func (d *Device) Name() string { return d.g.Name() }
 
-// Load sends the weights, allocates the cache and makes the graphs of usual
-// steps.
+// Load allocates the cache, has the kernels compiled, sends the weights and makes
+// the graphs of usual steps.
 func (d *Device) Load(p *kernels.Program, kv kernels.KVConfig) error {
 	if d.p != nil {
 		return fmt.Errorf("%s: a program is loaded already", d.Name())
@@ -164,6 +164,12 @@ func (d *Device) place() error {
 	if err := d.allocate(); err != nil {
 		return err
 	}
+	if err := d.allocateWeights(d.store); err != nil {
+		return err
+	}
+	if err := d.compileKernels(); err != nil {
+		return err
+	}
 	if err := d.upload(d.store); err != nil {
 		return err
 	}
@@ -171,23 +177,54 @@ func (d *Device) place() error {
 	return d.warm()
 }
 
-// warm makes the lists of launches, and the graphs, of decode steps over a short
-// context, and checks that a step of many rows has kernels.
-func (d *Device) warm() error {
+// compileKernels has the driver compile all modules that the program's steps will
+// launch: what it refuses is told before weights are sent, and no request waits
+// for a compiler later.
+func (d *Device) compileKernels() error {
+	keys := d.usual()
+	if d.logits != nil {
+		keys = append(keys, workKey{kind: workLogits, rows: 1}, workKey{kind: workChoose, rows: 1}, workKey{kind: workChooseTop, rows: 1})
+	}
+	if d.hidden != nil {
+		keys = append(keys, workKey{kind: workHidden, rows: 1})
+	}
+	for _, k := range keys {
+		list, err := d.launches(k)
+		if err != nil {
+			return err
+		}
+		for i := range list {
+			if err := d.load(list[i].Module); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// usual lists the decode steps over a short context, and a step of many rows.
+func (d *Device) usual() (keys []workKey) {
 	for n := 1; n <= min(d.o.Sequences, d.planner.decode); n = bucket(n + 1) {
 		s := shape{rows: bucket(n), decode: bucket(n), chunks: 1, blocks: kernel.ChunkKeys / d.kv.BlockSize}
 		k := workKey{kind: workForward, shape: s}
 		if d.logits != nil && s.rows <= d.wanted {
 			k.kind = workDirect
 		}
+		keys = append(keys, k)
+	}
+	rows := pad(d.o.Rows)
+	s := shape{rows: rows, tiles: bucket(ceil(rows, kernel.TileRows)), blocks: d.planner.chunks * kernel.ChunkKeys / d.kv.BlockSize}
+	return append(keys, workKey{kind: workForward, shape: s})
+}
+
+// warm makes the lists of launches of usual steps, and their graphs.
+func (d *Device) warm() error {
+	for _, k := range d.usual() {
 		if _, err := d.work(k); err != nil {
 			return err
 		}
 	}
-	rows := pad(d.o.Rows)
-	s := shape{rows: rows, tiles: bucket(ceil(rows, kernel.TileRows)), blocks: d.planner.chunks * kernel.ChunkKeys / d.kv.BlockSize}
-	_, err := d.work(workKey{kind: workForward, shape: s})
-	return err
+	return nil
 }
 
 // CopyBlocks copies cache blocks in the order given.

@@ -13,16 +13,22 @@ import (
 // enough for the bus to run at its speed, small enough to be locked anywhere.
 const stageBytes = 16 << 20
 
-// upload makes everything in device memory: while one buffer is copied, all cores
-// fill the other.
+// allocateWeights takes the memory of all that upload sends.
+func (d *Device) allocateWeights(s *store) error {
+	for i := range s.uploads {
+		u := &s.uploads[i]
+		var err error
+		if *u.addr, err = d.alloc(u.bytes); err != nil {
+			return fmt.Errorf("cannot place %s: %w", u.name, err)
+		}
+	}
+	return nil
+}
+
+// upload sends everything to its place: while one buffer is copied, all cores fill
+// the other.
 func (d *Device) upload(s *store) error {
 	if d.o.Hollow {
-		for i := range s.uploads {
-			var err error
-			if *s.uploads[i].addr, err = d.alloc(s.uploads[i].bytes); err != nil {
-				return fmt.Errorf("cannot place %s: %w", s.uploads[i].name, err)
-			}
-		}
 		return nil
 	}
 	size := int64(1)
@@ -41,10 +47,6 @@ func (d *Device) upload(s *store) error {
 	done, turn := int64(0), 0
 	for i := range s.uploads {
 		u := &s.uploads[i]
-		var err error
-		if *u.addr, err = d.alloc(u.bytes); err != nil {
-			return fmt.Errorf("cannot place %s: %w", u.name, err)
-		}
 		step := size / u.unit * u.unit
 		for from := int64(0); from < u.bytes; from += step {
 			n := min(step, u.bytes-from)
