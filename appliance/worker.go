@@ -45,10 +45,13 @@ func newWorkerSpec(m modelSpec) host.Spec {
 	}
 }
 
-// cpuSpec is s for the CPU, which keeps its cache in float32 and knows no other
+// cpuSpec is s for the CPU, which keeps no cache in 8 bits and knows no other
 // fast activations than its own.
 func cpuSpec(s host.Spec) host.Spec {
-	s.Device, s.KVType, s.Library, s.NoGraphs = "cpu", "", "", false
+	s.Device, s.Library, s.NoGraphs = "cpu", "", false
+	if s.KVType == "fp8" || s.KVType == "int8" {
+		s.KVType = ""
+	}
 	if s.Activations == "fast" {
 		s.Activations = ""
 	}

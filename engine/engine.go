@@ -44,7 +44,7 @@ type Options struct {
 	Context     int    // tokens of a sequence; 0: what the model states, at most MaxDefaultContext
 
 	KVBytes       int64  // cache; 0: computed, see planKV
-	KVType        string // of its values: "f32", "f16", "bf16", "fp8", "int8"; "": the device's own
+	KVType        string // of its values: "f32", "f16", "bf16", or on a GPU "fp8" or "int8"; "": "f16", with Activations "f32" "f32"
 	BlockSize     int    // tokens of a block; 0: 16
 	MaxSequences  int    // running at once; 0: 32
 	MaxStepTokens int    // of all sequences in a step; 0: 256
@@ -147,6 +147,12 @@ func withDefaults(o Options) Options {
 	def(&o.MaxChunk, max(o.MaxStepTokens/2, o.BlockSize))
 	def(&o.QueueLimit, 1024)
 	def(&o.SpeculationBatch, 4)
+	if o.KVType == "" {
+		o.KVType = "f16"
+		if o.Activations == "f32" {
+			o.KVType = "f32" // who wants no rounding wants none
+		}
+	}
 	if o.Device == "" || o.Device == "auto" {
 		o.Device = "cpu"
 	}
@@ -308,6 +314,7 @@ func (e *Engine) terms() []infer.Term {
 		{Name: "quantization", Value: e.cfg.Quantization},
 		{Name: "activations", Value: activations},
 		{Name: "context", Value: strconv.Itoa(e.cfg.ContextLength)},
+		{Name: "kv_type", Value: e.opts.KVType},
 		{Name: "kv_block", Value: strconv.Itoa(e.opts.BlockSize)},
 		{Name: "max_sequences", Value: strconv.Itoa(e.opts.MaxSequences)},
 		{Name: "step_tokens", Value: strconv.Itoa(e.opts.MaxStepTokens)},

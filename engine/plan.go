@@ -53,7 +53,11 @@ type cacheRoom struct {
 func planRoom(o Options, p *kernels.Program, dev kernels.Device) (cacheRoom, error) {
 	own, ok := dev.(OwnMemory)
 	if !ok {
-		bytes := int64(p.KVValuesPerToken()) * int64(o.BlockSize) * int64(kernels.F32.RowBytes(1))
+		t, err := cacheType(o.KVType)
+		if err != nil {
+			return cacheRoom{}, err
+		}
+		bytes := int64(p.KVValuesPerToken()) * int64(o.BlockSize) * int64(t.RowBytes(1))
 		return cacheRoom{bytes, AvailableMemory() / kvShare, "a quarter of the free memory", false}, nil
 	}
 	room, err := own.Room(p, o.MaxStepTokens)
@@ -63,15 +67,31 @@ func planRoom(o Options, p *kernels.Program, dev kernels.Device) (cacheRoom, err
 	return cacheRoom{own.BlockBytes(p, o.BlockSize), max(room, 1), "what is left of the memory of " + dev.Name(), true}, nil
 }
 
+// cacheType is the type of a cache in the machine's memory.
+func cacheType(name string) (kernels.DType, error) {
+	switch name {
+	case "f32":
+		return kernels.F32, nil
+	case "f16":
+		return kernels.F16, nil
+	case "bf16":
+		return kernels.BF16, nil
+	}
+	return 0, fmt.Errorf("cannot keep keys and values as %q: a CPU knows f16, bf16 and f32", name)
+}
+
 // planKV sizes the cache: what the operator asked for, else enough for every
 // sequence at full context, within a quarter of the memory that is free, or
 // within what is left on a device with a memory of its own. It always holds one
 // sequence of full context, or the model does not fit. dev may be nil.
 func planKV(o Options, p *kernels.Program, cfg *model.Config, dev kernels.Device) (kernels.KVConfig, error) {
-	kv := kernels.KVConfig{BlockSize: o.BlockSize, Type: kernels.F32}
+	kv := kernels.KVConfig{BlockSize: o.BlockSize, Type: kernels.F16}
 	room, err := planRoom(o, p, dev)
 	if err != nil {
 		return kv, err
+	}
+	if !room.own { // a device with a memory of its own knows its type
+		kv.Type, _ = cacheType(o.KVType)
 	}
 	one := (cfg.ContextLength + o.BlockSize - 1) / o.BlockSize
 	blocks := int64(one) * int64(o.MaxSequences)

@@ -65,7 +65,11 @@ func PlanMemory(o Options) (*MemoryPlan, error) {
 		BlockTokens: o.BlockSize, Available: AvailableMemory(),
 	}
 	p.ScratchBytes += 4 * int64(prog.Vocab) * int64(min(o.MaxSequences, o.MaxStepTokens)) // logits
-	p.KVTokenBytes = int64(prog.KVValuesPerToken()) * int64(kernels.F32.RowBytes(1))
+	kv, err := cacheType(o.KVType)
+	if err != nil {
+		return nil, err
+	}
+	p.KVTokenBytes = int64(prog.KVValuesPerToken()) * int64(kv.RowBytes(1))
 	p.fit(o, prog, cfg)
 	return p, nil
 }

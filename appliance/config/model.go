@@ -48,9 +48,9 @@ type Model struct {
 	// KVMemory is the memory for cached keys and values, in bytes; zero:
 	// computed from the model and the memory of the machine. Default 0.
 	KVMemory Size `toml:"kv_memory"`
-	// KVType is how a GPU keeps keys and values: "f16", "bf16", "f32", "fp8" or
-	// "int8", of which the last two take half the memory and round more; empty:
-	// "f16". A CPU keeps float32. Default empty.
+	// KVType is how keys and values are kept: "f16", "bf16", "f32", or on a GPU
+	// "fp8" or "int8", which take half the memory and round more (a CPU keeps f16
+	// where they are asked for); empty: "f16", or "f32" where activations are. Default empty.
 	KVType string `toml:"kv_type"`
 	// Threads computes with this many; zero: one a core. Default 0.
 	Threads int `toml:"threads"`

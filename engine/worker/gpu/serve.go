@@ -66,12 +66,8 @@ func (s *server) device(o engine.Options) (kernels.Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	kv := o.KVType
-	if kv == "" {
-		kv = "f16"
-	}
 	return cuda.New(g, cuda.Options{
-		NoGraphs: s.spec.NoGraphs, Fast: o.Activations == "fast", KV: kv,
+		NoGraphs: s.spec.NoGraphs, Fast: o.Activations == "fast", KV: o.KVType,
 		Rows: o.MaxStepTokens, Sequences: o.MaxSequences, Context: o.Context,
 		Release: o.Release(), Progress: o.Loaded(),
 	})
