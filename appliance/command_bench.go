@@ -33,11 +33,13 @@ several times after one round that is not timed.`,
 			var o bench.Options
 			fs.IntVar(&o.Prefill, "prefill", 512, "`N` tokens of the prompt")
 			fs.IntVar(&o.Decode, "decode", 128, "`N` steps of each batch")
+			fs.IntVar(&o.Depth, "depth", 0, "`N` tokens that each sequence of a batch has before")
 			batch := fs.String("batch", "1,8,32", "`SIZES` of the batches, with commas")
 			fs.IntVar(&o.Threads, "threads", 0, "compute with `N` threads; 0: one a core")
 			fs.IntVar(&o.Repeat, "repeat", 5, "measure `N` times")
 			fs.StringVar(&o.Kernels, "kernels", "", "force an instruction `SET`, for instance portable; empty: the best")
 			fs.StringVar(&o.Activations, "activations", "", "`PRECISION` of activations: q8 or f32; empty: as the server does")
+			fs.StringVar(&o.KVType, "kv-type", "", "keep keys and values as `TYPE`: f16, bf16 or f32; empty: f16")
 			asJSON := fs.Bool("json", false, "print one JSON document")
 			var long longFlags
 			long.declare(fs)
@@ -50,8 +52,8 @@ several times after one round that is not timed.`,
 				if o.Batch, err = numbers(*batch); err != nil {
 					return usagef("bench model: --batch: %v", err)
 				}
-				if o.Prefill < 1 || o.Decode < 1 || o.Repeat < 1 {
-					return usagef("bench model: --prefill, --decode and --repeat must be at least 1")
+				if o.Prefill < 1 || o.Decode < 1 || o.Repeat < 1 || o.Depth < 0 {
+					return usagef("bench model: --prefill, --decode and --repeat must be at least 1, --depth at least 0")
 				}
 				show, err := long.shower(env, *asJSON)
 				if err != nil {

@@ -53,7 +53,7 @@ type cacheRoom struct {
 func planRoom(o Options, p *kernels.Program, dev kernels.Device) (cacheRoom, error) {
 	own, ok := dev.(OwnMemory)
 	if !ok {
-		t, err := cacheType(o.KVType)
+		t, err := kernels.CacheType(o.KVType)
 		if err != nil {
 			return cacheRoom{}, err
 		}
@@ -67,19 +67,6 @@ func planRoom(o Options, p *kernels.Program, dev kernels.Device) (cacheRoom, err
 	return cacheRoom{own.BlockBytes(p, o.BlockSize), max(room, 1), "what is left of the memory of " + dev.Name(), true}, nil
 }
 
-// cacheType is the type of a cache in the machine's memory.
-func cacheType(name string) (kernels.DType, error) {
-	switch name {
-	case "f32":
-		return kernels.F32, nil
-	case "f16":
-		return kernels.F16, nil
-	case "bf16":
-		return kernels.BF16, nil
-	}
-	return 0, fmt.Errorf("cannot keep keys and values as %q: a CPU knows f16, bf16 and f32", name)
-}
-
 // planKV sizes the cache: what the operator asked for, else enough for every
 // sequence at full context, within a quarter of the memory that is free, or
 // within what is left on a device with a memory of its own. It always holds one
@@ -91,7 +78,7 @@ func planKV(o Options, p *kernels.Program, cfg *model.Config, dev kernels.Device
 		return kv, err
 	}
 	if !room.own { // a device with a memory of its own knows its type
-		kv.Type, _ = cacheType(o.KVType)
+		kv.Type, _ = kernels.CacheType(o.KVType)
 	}
 	one := (cfg.ContextLength + o.BlockSize - 1) / o.BlockSize
 	blocks := int64(one) * int64(o.MaxSequences)

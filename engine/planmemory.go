@@ -65,7 +65,7 @@ func PlanMemory(o Options) (*MemoryPlan, error) {
 		BlockTokens: o.BlockSize, Available: AvailableMemory(),
 	}
 	p.ScratchBytes += 4 * int64(prog.Vocab) * int64(min(o.MaxSequences, o.MaxStepTokens)) // logits
-	kv, err := cacheType(o.KVType)
+	kv, err := kernels.CacheType(o.KVType)
 	if err != nil {
 		return nil, err
 	}

@@ -175,6 +175,19 @@ func (p *Program) checkAttention(o *Op) error {
 	return first(p.checkReg(o.Dst, q), p.checkReg(o.A, q), p.checkReg(o.K, kv), p.checkReg(o.V, kv))
 }
 
+// CacheType is the type that kv_type names of a cache in the machine's memory.
+func CacheType(name string) (DType, error) {
+	switch name {
+	case "f32":
+		return F32, nil
+	case "f16":
+		return F16, nil
+	case "bf16":
+		return BF16, nil
+	}
+	return 0, fmt.Errorf("cannot keep keys and values as %q: a CPU knows f16, bf16 and f32", name)
+}
+
 // Validate checks the sizes of a cache.
 func (kv KVConfig) Validate() error {
 	if kv.Blocks < 1 {

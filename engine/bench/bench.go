@@ -1,7 +1,7 @@
 // Package bench measures the engine alone: one model, no server, no sampling,
 // the same work as llama.cpp's llama-bench and llama-batched-bench. Prefill is
 // one prompt of so many tokens; decode is so many steps of a batch of sequences
-// that start with an empty cache. Tokens are arbitrary: the arithmetic does not
+// that start with Depth tokens in the cache. Tokens are arbitrary: the arithmetic does not
 // depend on them.
 package bench
 
@@ -22,6 +22,7 @@ type Options struct {
 	Path    string
 	Prefill int   // tokens of the prompt; 0: 512
 	Decode  int   // steps of each batch; 0: 128
+	Depth   int   // tokens that each sequence of a batch has before
 	Batch   []int // sequences at once; empty: 1, 8, 32
 	Repeat  int   // 0: 5
 	Threads int   // 0: the device's choice
@@ -29,6 +30,8 @@ type Options struct {
 	Kernels string
 	// Activations is "q8" or "f32", see cpu.Options.Activations.
 	Activations string
+	// KVType is that of the cache: "f16" (default), "bf16" or "f32".
+	KVType string
 	// Progress, if set, is told what is about to be measured.
 	Progress func(what string)
 }
@@ -60,6 +63,9 @@ func (o *Options) defaults() {
 	def(&o.Prefill, 512)
 	def(&o.Decode, 128)
 	def(&o.Repeat, 5)
+	if o.KVType == "" {
+		o.KVType = "f16"
+	}
 	if len(o.Batch) == 0 {
 		o.Batch = []int{1, 8, 32}
 	}
@@ -87,7 +93,11 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	defer dev.Close()
 	r := &runner{dev: dev, prog: prog}
-	if err := dev.Load(prog, r.cache(&o)); err != nil {
+	kv, err := r.cache(&o)
+	if err != nil {
+		return nil, err
+	}
+	if err := dev.Load(prog, kv); err != nil {
 		return nil, err
 	}
 	st := dev.Stats()
@@ -112,19 +122,20 @@ type runner struct {
 }
 
 // cache is large enough for the largest case; each sequence has its own blocks.
-func (r *runner) cache(o *Options) kernels.KVConfig {
+func (r *runner) cache(o *Options) (kernels.KVConfig, error) {
 	blocks := blocksFor(o.Prefill)
 	for _, b := range o.Batch {
-		blocks = max(blocks, b*blocksFor(o.Decode))
+		blocks = max(blocks, b*blocksFor(o.Depth+o.Decode))
 	}
-	return kernels.KVConfig{Blocks: blocks, BlockSize: blockSize, Type: kernels.F32}
+	t, err := kernels.CacheType(o.KVType)
+	return kernels.KVConfig{Blocks: blocks, BlockSize: blockSize, Type: t}, err
 }
 
 func blocksFor(tokens int) int { return (tokens + blockSize - 1) / blockSize }
 
 func (r *runner) round(ctx context.Context, o *Options, res *Result, timed bool) error {
 	o.Progress(fmt.Sprintf("prefill %d", o.Prefill))
-	took, err := r.prefill(ctx, o.Prefill)
+	took, err := r.prefill(ctx, o.Prefill, blockTable(0, blocksFor(o.Prefill)))
 	if err != nil {
 		return err
 	}
@@ -137,7 +148,7 @@ func (r *runner) round(ctx context.Context, o *Options, res *Result, timed bool)
 		if !timed {
 			steps = min(steps, 8)
 		}
-		took, err := r.decode(ctx, b, steps, blocksFor(o.Decode))
+		took, err := r.decode(ctx, b, o.Depth, steps, blocksFor(o.Depth+o.Decode))
 		if err != nil {
 			return err
 		}
@@ -150,8 +161,7 @@ func (r *runner) round(ctx context.Context, o *Options, res *Result, timed bool)
 }
 
 // prefill computes one prompt; only its last row needs logits.
-func (r *runner) prefill(ctx context.Context, n int) (time.Duration, error) {
-	table := blockTable(0, blocksFor(n))
+func (r *runner) prefill(ctx context.Context, n int, table []int32) (time.Duration, error) {
 	began := time.Now()
 	for at := 0; at < n; at += chunk {
 		if err := ctx.Err(); err != nil {
@@ -172,13 +182,17 @@ func (r *runner) prefill(ctx context.Context, n int) (time.Duration, error) {
 	return time.Since(began), nil
 }
 
-// decode computes steps tokens of batch sequences, one of each a step.
-func (r *runner) decode(ctx context.Context, batch, steps, blocks int) (time.Duration, error) {
+// decode computes steps tokens of batch sequences, one of each a step, behind
+// depth tokens that are not timed.
+func (r *runner) decode(ctx context.Context, batch, depth, steps, blocks int) (time.Duration, error) {
 	b := kernels.Batch{}
 	for i := range batch {
 		b.Spans = append(b.Spans, kernels.Span{Row: int32(i), Len: 1, Blocks: blockTable(i*blocks, blocks)})
 		b.Tokens = append(b.Tokens, 0)
 		b.LogitRows = append(b.LogitRows, int32(i))
+		if _, err := r.prefill(ctx, depth, b.Spans[i].Blocks); err != nil {
+			return 0, err
+		}
 	}
 	began := time.Now()
 	for s := range steps {
@@ -186,7 +200,7 @@ func (r *runner) decode(ctx context.Context, batch, steps, blocks int) (time.Dur
 			return 0, err
 		}
 		for i := range batch {
-			b.Spans[i].Context = int32(s)
+			b.Spans[i].Context = int32(depth + s)
 			b.Tokens[i] = r.token(s + i)
 		}
 		if err := r.step(&b); err != nil {

@@ -10,7 +10,7 @@ import (
 func TestRunMeasuresEveryCase(t *testing.T) {
 	path := gguftest.WriteLlama(t, gguftest.Options{Type: kernels.Q8_0})
 	res, err := Run(t.Context(), Options{
-		Path: path, Prefill: 20, Decode: 3, Batch: []int{1, 3}, Repeat: 2,
+		Path: path, Prefill: 20, Decode: 3, Depth: 17, Batch: []int{1, 3}, Repeat: 2,
 		Threads: 1,
 	})
 	if err != nil {
