@@ -59,7 +59,7 @@ type Device struct {
 	o      Options
 	target kernel.Target
 	lib    library
-	images map[string][]byte
+	images map[string][]byte // as stored gives them
 	loaded map[string]bool // images that the GPU has
 
 	// The compiled program; see program.
@@ -99,7 +99,7 @@ var _ kernels.Device = (*Device)(nil)
 // New makes a device of a GPU, which it closes with itself.
 func New(g kernel.GPU, o Options) (*Device, error) {
 	t := g.Target()
-	images, err := Images(t.Compute)
+	images, err := stored(t.Compute)
 	if err != nil {
 		return nil, err
 	}

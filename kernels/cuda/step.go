@@ -127,9 +127,13 @@ func (d *Device) load(module string) error {
 	if d.loaded[module] {
 		return nil
 	}
-	ptx, ok := d.images[module]
+	image, ok := d.images[module]
 	if !ok {
 		return fmt.Errorf("this build has no kernels %q", module)
+	}
+	ptx, err := expand(image)
+	if err != nil {
+		return fmt.Errorf("cannot unpack kernels %s: %w", module, err)
 	}
 	d.loaded[module] = true
 	return d.g.Load(module, ptx)
