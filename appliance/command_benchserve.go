@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -30,7 +31,8 @@ func benchServeCommand() *command {
 each asking again when it has its answer. Open loop: --rate arrivals a second at
 random (Poisson) moments, or a --trace of {"at_s", "prompt", "max_tokens"} lines;
 arrivals do not wait for answers, so that a slow server cannot hide. The key is
-taken from the file --key-file or the variable HEARTH_API_KEY.`,
+taken from the file --key-file or the variable HEARTH_API_KEY. Exits 1 if a load got
+no answer at all.`,
 		setup: func(fs *flag.FlagSet) func(context.Context, *Env, []string) error {
 			var o loadgen.Options
 			fs.StringVar(&o.URL, "base-url", "https://localhost:8443", "base `URL` of the server")
@@ -114,9 +116,24 @@ func benchLoads(ctx context.Context, env *Env, o loadgen.Options, loads []int, w
 	}
 	show.Done()
 	if asJSON {
-		return printJSON(env.Stdout, all)
+		return errors.Join(printJSON(env.Stdout, all), answered(all))
 	}
-	return showLoads(env.Stdout, all)
+	return errors.Join(showLoads(env.Stdout, all), answered(all))
+}
+
+// answered tells which load got no answer at all: nothing was measured then.
+func answered(all []loadReport) error {
+	for _, r := range all {
+		if r.Done > 0 {
+			continue
+		}
+		load := fmt.Sprintf("%d streams", r.Streams)
+		if r.Streams == 0 {
+			load = "the arrivals"
+		}
+		return fmt.Errorf("cannot measure %s: no request was answered, %d were rejected, %d timed out, %d failed", load, r.Rejected, r.TimedOut, r.Failed)
+	}
+	return nil
 }
 
 func showLoads(w io.Writer, all []loadReport) error {

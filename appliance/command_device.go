@@ -139,40 +139,46 @@ func deviceDoctorCommand() *command {
 	return &command{
 		name: "doctor", args: "[DEVICE]", short: "take each GPU into use as a model would and name one fix for each finding",
 		long: "Loads the driver, compiles every kernel, and moves some memory. Exits 1 if something fails.",
-		setup: over(connectDevices, func(fs *flag.FlagSet, af *adminFlags) func(context.Context, *Env, *connection, []string) error {
-			return func(ctx context.Context, env *Env, c *connection, args []string) error {
-				ctx, stop := interruptible(ctx)
-				defer stop()
-				q, err := deviceArgument("doctor", args)
-				if err != nil {
-					return err
-				}
-				r, err := opDeviceDoctor.call(ctx, c, q)
-				if err != nil {
-					return err
-				}
-				if af.json {
-					err = printJSON(env.Stdout, r)
-				} else {
-					err = r.write(env.Stdout)
-				}
-				if err == nil && r.Failed > 0 {
-					err = errFound
-				}
-				return err
+		setup: askOfGPU("doctor", &opDeviceDoctor, func(*flag.FlagSet, *deviceQuery) {}, (*deviceReport).write, func(r *deviceReport) error {
+			if r.Failed > 0 {
+				return errFound
 			}
+			return nil
 		}),
 	}
 }
 
-func deviceArgument(command string, args []string) (q deviceQuery, err error) {
-	if len(args) > 1 {
-		return q, usagef("device %s: got %d devices, wanted one or none", command, len(args))
-	}
-	if len(args) == 1 {
-		q.Device = args[0]
-	}
-	return q, nil
+// askOfGPU makes the setup of a command that has an operation about one GPU or
+// about all, writes what comes back, or as JSON, and judges it.
+func askOfGPU[T any](name string, op *operation[deviceQuery, T], declare func(*flag.FlagSet, *deviceQuery), write func(*T, io.Writer) error,
+	judge func(*T) error) func(*flag.FlagSet) func(context.Context, *Env, []string) error {
+	return over(connectDevices, func(fs *flag.FlagSet, af *adminFlags) func(context.Context, *Env, *connection, []string) error {
+		var q deviceQuery
+		declare(fs, &q)
+		return func(ctx context.Context, env *Env, c *connection, args []string) error {
+			if len(args) > 1 {
+				return usagef("device %s: got %d devices, wanted one or none", name, len(args))
+			}
+			if len(args) == 1 {
+				q.Device = args[0]
+			}
+			ctx, stop := interruptible(ctx)
+			defer stop()
+			r, err := op.call(ctx, c, q)
+			if err != nil {
+				return err
+			}
+			if af.json {
+				err = printJSON(env.Stdout, r)
+			} else {
+				err = write(&r, env.Stdout)
+			}
+			if err != nil {
+				return err
+			}
+			return judge(&r)
+		}
+	})
 }
 
 func (r *deviceReport) write(w io.Writer) error {
@@ -195,30 +201,13 @@ func deviceBenchCommand() *command {
 		name: "bench", args: "[DEVICE]", short: "measure a GPU: copies, and kernels against their floor",
 		long: `The floor of a kernel is the least time in which its bytes can be read and its
 products made, by the clocks of the GPU; the share is how near to it a launch comes.`,
-		setup: over(connectDevices, func(fs *flag.FlagSet, af *adminFlags) func(context.Context, *Env, *connection, []string) error {
-			seconds := fs.Int("seconds", 0, "measure for about `N` seconds; 0: 10")
-			return func(ctx context.Context, env *Env, c *connection, args []string) error {
-				ctx, stop := interruptible(ctx)
-				defer stop()
-				q, err := deviceArgument("bench", args)
-				if err != nil {
-					return err
-				}
-				q.Seconds = *seconds
-				b, err := opDeviceBench.call(ctx, c, q)
-				if err != nil {
-					return err
-				}
-				if af.json {
-					return printJSON(env.Stdout, b)
-				}
-				return writeBench(env.Stdout, &b)
-			}
-		}),
+		setup: askOfGPU("bench", &opDeviceBench, func(fs *flag.FlagSet, q *deviceQuery) {
+			fs.IntVar(&q.Seconds, "seconds", 0, "measure for about `N` seconds; 0: 10")
+		}, writeBench, func(*report.Bench) error { return nil }),
 	}
 }
 
-func writeBench(w io.Writer, b *report.Bench) error {
+func writeBench(b *report.Bench, w io.Writer) error {
 	fmt.Fprintf(w, "%s, %s\n\n", b.Device.ID, b.Device.Name)
 	return table(w, func(w io.Writer) {
 		fmt.Fprintln(w, "COPY\tSIZE\tGB/s")

@@ -56,6 +56,8 @@ type timer struct {
 	ctx  context.Context
 	gpu  *driver.GPU
 	ends time.Time
+	// images are the kernels that are not compiled yet, by module.
+	images map[string][]byte
 }
 
 // median times f several times, with the GPU's events around it, in seconds. It
