@@ -60,7 +60,7 @@ type Device struct {
 	target kernel.Target
 	lib    library
 	images map[string][]byte // as stored gives them
-	loaded map[string]bool // images that the GPU has
+	loaded map[string]bool   // images that the GPU has
 
 	// The compiled program; see program.
 	p              *kernels.Program
