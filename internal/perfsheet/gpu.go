@@ -137,9 +137,14 @@ func (c *counter) run(l *kernel.Launch) error {
 			return fmt.Errorf("nothing is recorded of the launch %s", k)
 		}
 		var err error
-		got.Cost, got.Whole, err = measure(extent{l.Grid.X, l.Grid.Y, l.Grid.Z}, func(e extent) (cost, error) {
-			return c.launch(l, ptx.Dim{X: e[0], Y: e[1], Z: e[2]})
-		})
+		if l.Mixed {
+			got.Whole = true
+			got.Cost, err = c.launch(l, ptx.Dim(l.Grid))
+		} else {
+			got.Cost, got.Whole, err = measure(extent{l.Grid.X, l.Grid.Y, l.Grid.Z}, func(e extent) (cost, error) {
+				return c.launch(l, ptx.Dim{X: e[0], Y: e[1], Z: e[2]})
+			})
+		}
 		if err != nil {
 			return err
 		}

@@ -7,11 +7,11 @@ import (
 )
 
 // A node is a part of a step that one launch computes, or as many as its weights
-// have types.
+// need.
 type node struct {
 	kind nodeKind
-	op   kernels.Op // the op itself, except of linears
-	lin  *linearNode
+	op   kernels.Op    // the op itself, except of linears
+	lins []*linearNode // of one input and norm; one, until split cuts it
 	attn *attnNode
 }
 
@@ -20,7 +20,7 @@ type nodeKind uint8
 const (
 	nodeEmbed nodeKind = iota
 	nodeNorm
-	nodeNormAdd   // op.A normed by op, added to op.Dst
+	nodeNormAdd   // op.A normed by op, added to op.Dst, where no linear ends with it
 	nodePointwise // one of the ops element by element
 	nodeRope      // a rotation that no attention takes
 	nodeLinear
@@ -35,8 +35,9 @@ type linearNode struct {
 	mats  []kernels.Op // OpLinear
 	dst   kernels.Reg  // where the result goes; of several matrices, the first's
 	act   kernels.OpKind
-	gated bool // mats are gate and up, joined by act
-	added bool // the result is added to dst
+	gated bool        // mats are gate and up, joined by act
+	added bool        // the result is added to dst
+	post  *kernels.Op // an OpRMSNorm of dst, added to its Dst
 }
 
 // attnNode is attention with what happens to single heads of Q and K before it.
@@ -80,8 +81,8 @@ func (c *compiler) take(i int) ([]node, int) {
 		if nodes, next, ok := c.takeNormed(i); ok {
 			return nodes, next
 		}
-		if n, ok := c.takeNormAdd(i); ok {
-			return []node{n}, i + 2
+		if op, ok := c.takeNormAdd(i); ok {
+			return []node{{kind: nodeNormAdd, op: op}}, i + 2
 		}
 		if n, next, ok := c.takeAttention(i); ok {
 			return []node{n}, next
@@ -114,8 +115,8 @@ func (c *compiler) takeNormed(i int) ([]node, int, bool) {
 }
 
 // takeLinear collects the linears from i on that read one input, and the op after
-// them that joins two of them or adds the only one to the residual. It fails only
-// where norm cannot be fused.
+// them that joins two of them, or adds the only one to the residual, as it is or
+// normed. It fails only where norm cannot be fused.
 func (c *compiler) takeLinear(norm *kernels.Op, i int) ([]node, int, bool) {
 	input := c.ops[i].A
 	next := i
@@ -129,17 +130,20 @@ func (c *compiler) takeLinear(norm *kernels.Op, i int) ([]node, int, bool) {
 	}
 	var nodes []node
 	if gated, rest, ok := c.takeGate(l, next); ok {
-		nodes = append(nodes, node{kind: nodeLinear, lin: gated})
+		nodes = append(nodes, linearNodes(gated))
 		l.mats = rest
 		next++
 	} else if c.addable(&l, next) {
 		l.dst, l.added = c.ops[next].Dst, true
 		next++
+	} else if post, ok := c.takePost(&l, next); ok {
+		l.post = post
+		next += 2
 	}
 	if len(l.mats) > 0 {
 		l.dst = mainDst(&l)
 		rest := l
-		nodes = append(nodes, node{kind: nodeLinear, lin: &rest})
+		nodes = append(nodes, linearNodes(&rest))
 	}
 	if norm == nil {
 		return nodes, next, true
@@ -147,12 +151,14 @@ func (c *compiler) takeLinear(norm *kernels.Op, i int) ([]node, int, bool) {
 	// All blocks read what the norm reads, so none may write it; and nobody else
 	// may want the normed row.
 	for _, n := range nodes {
-		if !n.lin.gated && !n.lin.added && writes(n.lin.mats, norm.A) { // takeGate and addable see to the others
+		if l := n.lins[0]; !l.gated && !l.added && writes(l.mats, norm.A) { // takeGate, addable and takePost see to the others
 			return nil, 0, false
 		}
 	}
 	return nodes, next, c.dead(norm.Dst, next)
 }
+
+func linearNodes(ls ...*linearNode) node { return node{kind: nodeLinear, lins: ls} }
 
 func mainDst(l *linearNode) kernels.Reg {
 	if l.added {
@@ -202,17 +208,32 @@ func (c *compiler) addable(l *linearNode, i int) bool {
 	return o.A == m.Dst && o.Dst != m.Dst && o.Dst != m.A && o.Dst != l.input && c.dead(m.Dst, i+1)
 }
 
-// takeNormAdd finds a norm whose result is only added to another register.
-func (c *compiler) takeNormAdd(i int) (node, bool) {
+// takePost finds the norm of l's only result at op i, which is added to a register
+// that l does not read.
+func (c *compiler) takePost(l *linearNode, i int) (*kernels.Op, bool) {
+	if len(l.mats) != 1 || i >= len(c.ops) || c.ops[i].Kind != kernels.OpRMSNorm || c.ops[i].A != l.mats[0].Dst {
+		return nil, false
+	}
+	o, ok := c.takeNormAdd(i)
+	m := &l.mats[0]
+	if !ok || o.Dst == m.A || o.Dst == l.input || !c.dead(m.Dst, i+2) {
+		return nil, false
+	}
+	return &o, true
+}
+
+// takeNormAdd finds a norm whose result is only added to another register, which
+// is then the op's Dst.
+func (c *compiler) takeNormAdd(i int) (kernels.Op, bool) {
 	if i+1 >= len(c.ops) || c.ops[i+1].Kind != kernels.OpAdd {
-		return node{}, false
+		return kernels.Op{}, false
 	}
 	o, add := c.ops[i], &c.ops[i+1]
 	if !c.wholeRow(&o) || add.A != o.Dst || add.Dst == o.Dst || add.Dst == o.A || !c.dead(o.Dst, i+2) {
-		return node{}, false
+		return kernels.Op{}, false
 	}
 	o.Dst = add.Dst
-	return node{kind: nodeNormAdd, op: o}, true
+	return o, true
 }
 
 // takeAttention finds attention at i, or norms and rotations of single heads of

@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -73,29 +74,38 @@ func families(typ, head kernels.DType) map[string]*kernels.Program {
 		"qwen3": kerneltest.Model(qwen3, 3), "gemma": kerneltest.Model(gemma, 4), "gemma3": withPostNorms(kerneltest.Model(gemma, 5))}
 }
 
-// A decode step of up to eight rows is six launches a layer where all weights have
-// one type, and two more where each sublayer ends with a norm of its own.
+// stepLaunches are the launches of a step of a number of rows, without the head's,
+// of which there may be one.
+func stepLaunches(t *testing.T, d *Device, rows int) []kernel.Launch {
+	t.Helper()
+	list, err := d.forward(decodeStep(rows))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tail, err := d.finish(d.logits, bucket(rows), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(tail) > 1 {
+		t.Errorf("the head of %d rows is %d launches, wanted 1: %s", rows, len(tail), names(tail))
+	}
+	return list
+}
+
+// A decode step of up to eight rows is six launches a layer, and one to embed. Of
+// float weights it is two more where each sublayer ends with a norm of its own.
 func TestLaunchesPerLayer(t *testing.T) {
 	for _, typ := range []kernels.DType{kernels.BF16, kernels.F16, kernels.F32, kernels.Q8_0, kernels.Q4_0, kernels.Q4_K, kernels.Q6_K} {
 		for name, p := range families(typ, typ) {
 			d := compiled(t, p, Options{})
 			for _, rows := range []int{1, 8} {
-				list, err := d.forward(decodeStep(rows))
-				if err != nil {
-					t.Fatalf("%s %v: %v", name, typ, err)
-				}
-				tail, err := d.finish(d.logits, bucket(rows), true)
-				if err != nil {
-					t.Fatal(err)
-				}
 				want := 6
-				if name == "gemma3" {
+				if name == "gemma3" && typ.BlockValues() == 1 {
 					want = 8
 				}
-				layers := len(p.KV)
-				if got := len(list) - 1; got > want*layers || len(tail) > 1 {
-					t.Errorf("%s %v: a step of %d rows is %d launches and %d for the head, wanted %d a layer of %d and 1:\n%s",
-						name, typ, rows, got, len(tail), want, layers, names(list))
+				list := stepLaunches(t, d, rows)
+				if got, layers := len(list)-1, len(p.KV); got != want*layers {
+					t.Errorf("%s %v: a step of %d rows is %d launches, wanted %d a layer of %d:\n%s", name, typ, rows, got, want, layers, names(list))
 				}
 			}
 		}
@@ -110,46 +120,56 @@ func names(list []kernel.Launch) string {
 	return strings.Join(all, " ")
 }
 
-// Weights of two types among Q, K and V make one launch more.
+// Weights of several types among Q, K and V are one launch where GGUF's types with
+// blocks of one size are mixed, as llama-quantize does, and else one more.
 func TestMixedTypes(t *testing.T) {
-	p := families(kernels.BF16, kernels.BF16)["llama"]
-	for i := range p.Ops {
-		if o := &p.Ops[i]; o.Kind == kernels.OpAttention {
-			v := &p.Tensors[p.Ops[i-3].W]
-			f, err := convert(v, kernels.F32)
-			if err != nil {
-				t.Fatal(err)
+	for _, c := range []struct {
+		typ, k, v kernels.DType
+		want      int // launches of a layer
+	}{
+		{kernels.Q4_K, kernels.Q4_K, kernels.Q6_K, 6},
+		{kernels.Q4_K, kernels.Q5_K, kernels.Q6_K, 6},
+		{kernels.Q5_0, kernels.Q5_0, kernels.Q8_0, 6},
+		{kernels.Q4_K, kernels.Q4_K, kernels.Q8_0, 7},
+		{kernels.BF16, kernels.BF16, kernels.F32, 7},
+	} {
+		p := families(c.typ, c.typ)["qwen2"]
+		retypeOf(p, func(a *kernels.Op) kernels.Reg { return a.K }, c.k)
+		retypeOf(p, func(a *kernels.Op) kernels.Reg { return a.V }, c.v)
+		d := compiled(t, p, Options{})
+		for _, rows := range []int{1, 8} {
+			list := stepLaunches(t, d, rows)
+			if got := len(list) - 1; got != c.want*len(p.KV) {
+				t.Errorf("%v, %v, %v, %d rows: got %d launches, wanted %d a layer of %d: %s", c.typ, c.k, c.v, rows, got, c.want, len(p.KV), names(list))
 			}
-			*v = f
 		}
-	}
-	d := compiled(t, p, Options{})
-	list, err := d.forward(decodeStep(1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := len(list) - 1; got != 7*len(p.KV) {
-		t.Errorf("got %d launches, wanted 7 a layer of %d: %s", got, len(p.KV), names(list))
 	}
 }
 
-func convert(t *kernels.Tensor, typ kernels.DType) (kernels.Tensor, error) {
-	out := kernels.Tensor{Name: t.Name, Type: typ, Rows: t.Rows, Cols: t.Cols, Data: make([]byte, t.Rows*typ.RowBytes(t.Cols))}
-	v := make([]float32, t.Rows*t.Cols)
-	if err := kernels.Dequantize(v, t.Type, t.Data); err != nil {
-		return out, err
+// retypeOf gives matrices that make a register of attention another type, and other
+// values.
+func retypeOf(p *kernels.Program, of func(*kernels.Op) kernels.Reg, typ kernels.DType) {
+	for i := range p.Ops {
+		if p.Ops[i].Kind != kernels.OpAttention {
+			continue
+		}
+		for j := range p.Ops[:i] {
+			if m := &p.Ops[j]; m.Kind == kernels.OpLinear && m.Dst == of(&p.Ops[i]) && p.Tensors[m.W].Type != typ {
+				w := &p.Tensors[m.W]
+				*w = kerneltest.Tensor(rand.New(rand.NewPCG(uint64(j), 1)), w.Name, typ, w.Rows, w.Cols, 0.05)
+			}
+		}
 	}
-	return out, kernels.Quantize(out.Data, typ, v)
 }
 
 // kinds lists nodes in a word: e embed, n norm, N norm and add, p pointwise, r
-// rope, a attention, l linear, with +n for a norm before, + for a sum after, g for
-// a gate, and the number of matrices.
+// rope, a attention, l linear, with n for a norm before, + for a sum after, N for
+// the sum of a norm after, g for a gate, and the number of matrices.
 func kinds(nodes []node) string {
 	var s []string
 	for _, n := range nodes {
 		w := string("enNprla"[n.kind])
-		if l := n.lin; l != nil {
+		for _, l := range n.lins {
 			if l.norm != nil {
 				w += "n"
 			}
@@ -159,6 +179,9 @@ func kinds(nodes []node) string {
 			}
 			if l.added {
 				w += "+"
+			}
+			if l.post != nil {
+				w += "N"
 			}
 		}
 		s = append(s, w)
@@ -221,6 +244,13 @@ func TestFusion(t *testing.T) {
 		{"gate onto the normed", "n l2 p", []kernels.Reg{1}, []kernels.Op{s.norm(1, 0), s.linear(2, 1), s.linear(3, 1), s.op(silu, 1, 2, 3)}},
 		{"norm and add", "N", []kernels.Reg{0}, []kernels.Op{s.norm(2, 2), s.op(add, 0, 2, 0)}},
 		{"norm and add of a wanted one", "n p", []kernels.Reg{0, 2}, []kernels.Op{s.norm(2, 2), s.op(add, 0, 2, 0)}},
+		{"linear, norm and add", "l1N", []kernels.Reg{0}, []kernels.Op{s.linear(2, 1), s.norm(2, 2), s.op(add, 0, 2, 0)}},
+		{"linear, norm into another and add", "l1N", []kernels.Reg{0}, []kernels.Op{s.linear(2, 1), s.norm(3, 2), s.op(add, 0, 3, 0)}},
+		{"linear that is wanted, norm and add", "l1 N", []kernels.Reg{0, 2}, []kernels.Op{s.linear(2, 1), s.norm(3, 2), s.op(add, 0, 3, 0)}},
+		{"linear, norm and add to its input", "l1 N", []kernels.Reg{1}, []kernels.Op{s.linear(2, 1), s.norm(2, 2), s.op(add, 1, 2, 0)}},
+		{"linear, norm and add to what its norm reads", "ln1 N", []kernels.Reg{0}, []kernels.Op{s.norm(1, 0), s.linear(2, 1), s.norm(2, 2), s.op(add, 0, 2, 0)}},
+		{"two linears, norm and add", "l2 N", []kernels.Reg{0, 2}, []kernels.Op{s.linear(2, 1), s.linear(3, 1), s.norm(3, 3), s.op(add, 0, 3, 0)}},
+		{"norm of another and add", "l1 N", []kernels.Reg{0, 2}, []kernels.Op{s.linear(2, 1), s.norm(3, 3), s.op(add, 0, 3, 0)}},
 		{"norm added to what it reads", "n p", []kernels.Reg{0}, []kernels.Op{s.norm(2, 0), s.op(add, 0, 2, 0)}},
 	} {
 		if got := kinds(compile(s.p, c.ops, nil, c.keep...)); got != c.want {

@@ -11,7 +11,7 @@ import (
 // kernels gives formulas for all kernels but the choice of tokens.
 func (e *emulator) kernels() library {
 	return library{
-		weight: e.weight, linear: e.linear,
+		weight: e.weight, linears: e.linears,
 		linearScratch:    func(*kernel.Weight, int) int64 { return 64 },
 		attentionScratch: func(a kernels.Attention, rows, chunks int) int64 { return int64(rows * chunks * 4) },
 		blockBytes:       func(c kernel.Cache) int64 { return int64(c.KVHeads * 2 * c.BlockSize * c.HeadDim * 4) },
@@ -156,6 +156,24 @@ func (e *emulator) weight(ts []*kernels.Tensor, gated, fast bool) (*kernel.Weigh
 	w.Bytes = int64(len(all))
 	w.Pack = func(dst []byte, from int64) { copy(dst, all[from:]) }
 	return w, nil
+}
+
+func (e *emulator) linears(t kernel.Target, ws []*kernel.Weight, cs []kernel.LinearCall) (all []kernel.Launch, err error) {
+	for i, w := range ws {
+		ls, err := e.linear(t, w, cs[i])
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, ls...)
+		if p := cs[i].Post; p != nil {
+			ls, err = e.normAdd(t, cs[i].Y, p.Sum, p.W, cs[i].Rows, w.N, p.Eps)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, ls...)
+		}
+	}
+	return all, nil
 }
 
 func (e *emulator) linear(_ kernel.Target, w *kernel.Weight, c kernel.LinearCall) ([]kernel.Launch, error) {

@@ -21,7 +21,7 @@ type library struct {
 	rope        func(t kernel.Target, x kernel.Mat, p kernel.Plan, r kernel.Rotation, rows, heads, headDim int) ([]kernel.Launch, error)
 	elementwise func(t kernel.Target, op kernels.OpKind, dst, a, b kernel.Mat, rows, width int, factor float32) ([]kernel.Launch, error)
 	gather      func(t kernel.Target, src, dst kernel.Mat, p kernel.Plan, rows, width int) ([]kernel.Launch, error)
-	linear      func(t kernel.Target, w *kernel.Weight, c kernel.LinearCall) ([]kernel.Launch, error)
+	linears     func(t kernel.Target, ws []*kernel.Weight, cs []kernel.LinearCall) ([]kernel.Launch, error)
 	appendKV    func(t kernel.Target, c kernel.AttentionCall) ([]kernel.Launch, error)
 	decode      func(t kernel.Target, c kernel.AttentionCall) ([]kernel.Launch, error)
 	prefill     func(t kernel.Target, c kernel.AttentionCall) ([]kernel.Launch, error)
@@ -32,7 +32,7 @@ var kernelLibrary = library{
 	weight: kernel.NewWeight, linearScratch: kernel.ScratchBytes, attentionScratch: kernel.AttentionScratch,
 	blockBytes: func(c kernel.Cache) int64 { return c.BlockBytes() },
 	embed:      kernel.Embed, norm: kernel.RMSNorm, normAdd: kernel.NormAdd, rope: kernel.Rope, elementwise: kernel.Elementwise,
-	gather: kernel.Gather, linear: kernel.Linear, appendKV: kernel.AppendKV, decode: kernel.Decode, prefill: kernel.Prefill,
+	gather: kernel.Gather, linears: kernel.Linears, appendKV: kernel.AppendKV, decode: kernel.Decode, prefill: kernel.Prefill,
 	sample: kernel.Sample,
 }
 
@@ -83,12 +83,22 @@ func (e *emitter) node(n *node) error {
 		}
 		return e.add(lib.elementwise(t, o.Kind, e.mat(o.Dst), a, b, e.rows, d.p.Regs[o.Dst], o.Factor))
 	case nodeLinear:
-		return e.linear(n.lin)
+		return e.linears(n.lins)
 	}
 	return e.attention(n.attn)
 }
 
-func (e *emitter) linear(l *linearNode) error {
+func (e *emitter) linears(ls []*linearNode) error {
+	d := e.d
+	var ws []*kernel.Weight
+	var cs []kernel.LinearCall
+	for _, l := range ls {
+		ws, cs = append(ws, d.store.weight(l)), append(cs, e.linear(l))
+	}
+	return e.add(d.lib.linears(d.target, ws, cs))
+}
+
+func (e *emitter) linear(l *linearNode) kernel.LinearCall {
 	d := e.d
 	c := kernel.LinearCall{Rows: e.rows, X: e.mat(l.input), Y: e.mat(l.dst), Bias: d.store.bias(l), Residual: l.added,
 		Scratch: d.linearScratch, Counters: d.counters}
@@ -101,7 +111,10 @@ func (e *emitter) linear(l *linearNode) error {
 			c.Act = kernel.GeluMul
 		}
 	}
-	return e.add(d.lib.linear(d.target, d.store.weight(l), c))
+	if o := l.post; o != nil {
+		c.Post = &kernel.PostNorm{W: d.store.norm(o.W), Eps: o.Eps, Sum: e.mat(o.Dst)}
+	}
+	return c
 }
 
 // attention writes keys and values of all rows, then attends for the rows that

@@ -116,7 +116,7 @@ func (d *Device) scratch() []scratchNeed {
 			rows = d.wanted
 		}
 		for k := range nodes {
-			if l := nodes[k].lin; l != nil {
+			for _, l := range nodes[k].lins {
 				linear = max(linear, d.lib.linearScratch(d.store.weight(l), rows))
 			}
 		}

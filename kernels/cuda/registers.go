@@ -32,8 +32,10 @@ func newRegisters(p *kernels.Program, nodes []node, more ...kernels.Reg) *regist
 		g.at[i].matrix = -1
 	}
 	for i := range nodes {
-		if l := nodes[i].lin; l != nil && !l.gated && !l.added {
-			g.join(l.mats)
+		for _, l := range nodes[i].lins {
+			if !l.gated && !l.added {
+				g.join(l.mats)
+			}
 		}
 	}
 	for i := range nodes {
@@ -98,13 +100,19 @@ func (n *node) registers() []kernels.Reg {
 	case n.attn != nil:
 		o := &n.attn.op
 		return []kernels.Reg{o.A, o.K, o.V, o.Dst}
-	case n.lin == nil:
+	case n.lins == nil:
 		return append(reads(&n.op), n.op.Dst)
 	}
-	rs := []kernels.Reg{n.lin.input, n.lin.dst}
-	if !n.lin.gated && !n.lin.added {
-		for i := range n.lin.mats {
-			rs = append(rs, n.lin.mats[i].Dst)
+	var rs []kernels.Reg
+	for _, l := range n.lins {
+		rs = append(rs, l.input, l.dst)
+		if !l.gated && !l.added {
+			for i := range l.mats {
+				rs = append(rs, l.mats[i].Dst)
+			}
+		}
+		if l.post != nil {
+			rs = append(rs, l.post.Dst)
 		}
 	}
 	return rs
@@ -115,21 +123,27 @@ func (n *node) registers() []kernels.Reg {
 func split(p *kernels.Program, g *registers, nodes []node) []node {
 	var out []node
 	for _, n := range nodes {
-		l := n.lin
-		if l == nil || l.gated || l.added {
-			out = append(out, n)
-			continue
+		if n.lins != nil {
+			n.lins = splitLinear(p, g, n.lins[0])
 		}
-		for at := 0; at < len(l.mats); {
-			end := at + 1
-			for end < len(l.mats) && p.Tensors[l.mats[end].W].Type == p.Tensors[l.mats[at].W].Type && g.adjacent(l.mats[end-1].Dst, l.mats[end].Dst) {
-				end++
-			}
-			part := *l
-			part.mats, part.dst = l.mats[at:end], l.mats[at].Dst
-			out = append(out, node{kind: nodeLinear, lin: &part})
-			at = end
-		}
+		out = append(out, n)
 	}
 	return out
+}
+
+func splitLinear(p *kernels.Program, g *registers, l *linearNode) (parts []*linearNode) {
+	if l.gated || l.added {
+		return []*linearNode{l}
+	}
+	for at := 0; at < len(l.mats); {
+		end := at + 1
+		for end < len(l.mats) && p.Tensors[l.mats[end].W].Type == p.Tensors[l.mats[at].W].Type && g.adjacent(l.mats[end-1].Dst, l.mats[end].Dst) {
+			end++
+		}
+		part := *l
+		part.mats, part.dst = l.mats[at:end], l.mats[at].Dst
+		parts = append(parts, &part)
+		at = end
+	}
+	return parts
 }

@@ -75,8 +75,10 @@ func (s *store) gather(nodes []node, positions int) error {
 		case nodeRope:
 			s.rope(n.op.Rope, positions)
 		case nodeLinear:
-			if err := s.linear(n.lin); err != nil {
-				return err
+			for _, l := range n.lins {
+				if err := s.linear(l); err != nil {
+					return err
+				}
 			}
 		case nodeAttention:
 			for _, id := range []kernels.TensorID{n.attn.qNorm, n.attn.kNorm} {
@@ -119,8 +121,11 @@ func (s *store) weight(l *linearNode) *kernel.Weight {
 
 func (s *store) linear(l *linearNode) error {
 	ids, biases, biased := l.weights()
-	if l.norm != nil {
-		if _, err := s.vector([]kernels.TensorID{l.norm.W}, nil); err != nil {
+	for _, norm := range []*kernels.Op{l.norm, l.post} {
+		if norm == nil {
+			continue
+		}
+		if _, err := s.vector([]kernels.TensorID{norm.W}, nil); err != nil {
 			return err
 		}
 	}

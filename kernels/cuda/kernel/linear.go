@@ -48,6 +48,7 @@ type LinearCall struct {
 	Bias     Addr // float32 (N), in the order of the parts; 0: none
 	Residual bool // y is added to what Y holds
 	Act      Activation
+	Post     *PostNorm // what happens to y then; without Residual and Act
 
 	// Scratch holds operand forms and partial sums: ScratchBytes of it. All linears
 	// share it: what it holds before a launch is another's.
@@ -55,6 +56,14 @@ type LinearCall struct {
 	// Counters are CounterBytes of zeros, for blocks to count each other's arrival.
 	// All linears share them: a launch leaves zeros behind.
 	Counters Addr
+}
+
+// PostNorm adds the norm of a linear's result to another matrix:
+// Sum += y / sqrt(mean(y²)+Eps) · W, over whole rows.
+type PostNorm struct {
+	W   Addr // float32 (N)
+	Eps float32
+	Sum Mat // (Rows, N); shares no memory with X and Y
 }
 
 // CounterBytes is the size of LinearCall.Counters.
@@ -109,11 +118,68 @@ func Linear(t Target, w *Weight, c LinearCall) ([]Launch, error) {
 		return nil, fmt.Errorf("cannot multiply: got %d rows, wanted 1 or more", c.Rows)
 	case (c.Act != NoActivation) != w.Gated:
 		return nil, fmt.Errorf("cannot multiply: an activation joins the halves of a gated weight, and only of one")
+	case c.Post != nil && (w.Gated || c.Residual):
+		return nil, fmt.Errorf("cannot multiply: a result that is normed and added can be neither gated nor a residual")
+	}
+	if p := c.Post; p != nil {
+		if err := checkNormAdd(c.Y, p.Sum, p.W); err != nil {
+			return nil, err
+		}
 	}
 	if family(w.Type) == familyInt {
 		return linearInt(t, w, c)
 	}
-	return linearFloat(t, w, c)
+	ls, err := linearFloat(t, w, c)
+	if err != nil {
+		return nil, err
+	}
+	return c.withPost(t, ls, w.N)
+}
+
+// Linears gives the launches of linears of one X, Norm and Rows, whose Ys share no
+// memory: one for all where their types allow it, or those of each.
+func Linears(t Target, ws []*Weight, cs []LinearCall) ([]Launch, error) {
+	var all []Launch
+	for len(ws) > 0 {
+		n := mixRun(t, ws, cs)
+		if n > 1 {
+			l, err := gemvMixed(t, ws[:n], cs[:n])
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, l)
+		} else {
+			ls, err := Linear(t, ws[0], cs[0])
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, ls...)
+		}
+		ws, cs = ws[n:], cs[n:]
+	}
+	return all, nil
+}
+
+// postShared is the shared memory that a post norm takes in a kernel.
+const postShared = 272
+
+// postParams are what a kernel that ends with a post norm takes.
+func (c *LinearCall) postParams() []any {
+	p := c.Post
+	if p == nil {
+		return []any{Addr(0), Addr(0), int32(0), float32(0), Addr(0)}
+	}
+	return []any{p.W, p.Sum.Addr, int32(p.Sum.Stride), p.Eps, c.Counters}
+}
+
+// withPost adds the launch of a post norm of n outputs to those of a linear that
+// does not end with it.
+func (c *LinearCall) withPost(t Target, ls []Launch, n int) ([]Launch, error) {
+	if c.Post == nil {
+		return ls, nil
+	}
+	more, err := NormAdd(t, c.Y, c.Post.Sum, c.Post.W, c.Rows, n, c.Post.Eps)
+	return append(ls, more...), err
 }
 
 // ScratchBytes is what Linear needs in LinearCall.Scratch for up to rows rows.

@@ -24,7 +24,7 @@ func IntGeometry() map[string]string {
 
 func IntGemv(t Target, w *Weight, c LinearCall) ([]Launch, error) {
 	s := w.intShape()
-	return []Launch{s.gemv(t, w, c, intFlags(c), s.gemvStages(c.Rows, t.Shared))}, nil
+	return []Launch{s.gemv(t, w, c, s.gemvStages(c.Rows, t.Shared))}, nil
 }
 
 func IntTile(t Target, w *Weight, c LinearCall, cut bool) ([]Launch, error) {
@@ -33,15 +33,18 @@ func IntTile(t Target, w *Weight, c LinearCall, cut bool) ([]Launch, error) {
 		t.SMs = 1 << 20
 	}
 	s := w.intShape()
-	l, err := s.tile(t, w, c, intFlags(c))
-	return []Launch{s.quantize(w, c), l}, err
+	l, err := s.tile(t, w, c)
+	if err != nil {
+		return nil, err
+	}
+	return c.withPost(t, []Launch{s.quantize(w, c), l}, s.out)
 }
 
 // IntScratchUsed is how much scratch a call with rows rows writes on a device
 // with that many multiprocessors.
 func IntScratchUsed(w *Weight, rows, sms int) int64 {
 	s := w.intShape()
-	l, err := s.tile(Target{SMs: sms, Shared: 227 << 10}, w, LinearCall{Rows: rows}, 0)
+	l, err := s.tile(Target{SMs: sms, Shared: 227 << 10}, w, LinearCall{Rows: rows})
 	if err != nil {
 		return -1
 	}
@@ -50,4 +53,14 @@ func IntScratchUsed(w *Weight, rows, sms int) int64 {
 		return n
 	}
 	return s.operandBytes(groups) + s.partBytes(groups)
+}
+
+// IntShare is how many blocks each of several weights gets of slots.
+func IntShare(ws []*Weight, slots int) []int {
+	var parts []intShape
+	for _, w := range ws {
+		parts = append(parts, w.intShape())
+	}
+	blocks, _, _ := gemvShare(parts, slots)
+	return blocks
 }

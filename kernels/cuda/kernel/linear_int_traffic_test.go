@@ -15,7 +15,7 @@ import (
 // x rounded once for four strips), 8 and 64. An H200 issues one in the time it
 // reads 4.6 bytes of W.
 var intMost = map[kernels.DType][3]float64{
-	kernels.Q8_0: {61, 68, 246},
+	kernels.Q8_0: {65, 68, 246},
 	kernels.Q4_0: {53, 69, 249},
 	kernels.Q4_K: {59, 73, 294},
 	kernels.Q6_K: {82, 101, 416},

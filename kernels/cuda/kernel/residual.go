@@ -10,11 +10,18 @@ func NormAdd(_ Target, x, dst Mat, w Addr, n, width int, eps float32) ([]Launch,
 	if err := checkRows("norm", n, width); err != nil {
 		return nil, err
 	}
-	if x.Addr%16 != 0 || dst.Addr%16 != 0 || w%16 != 0 || x.Stride%4 != 0 || dst.Stride%4 != 0 {
-		return nil, fmt.Errorf("cannot norm: got rows at %#x and %#x by %d and %d values, weights at %#x; wanted multiples of 16 bytes", x.Addr, dst.Addr, x.Stride, dst.Stride, w)
+	if err := checkNormAdd(x, dst, w); err != nil {
+		return nil, err
 	}
 	return []Launch{{Module: residualModule, Name: "norm_add_row", Grid: Dim{uint32(n), 1, 1}, Block: Dim{256, 1, 1},
 		Params: Pack(x.Addr, int32(x.Stride), dst.Addr, int32(dst.Stride), w, int32(width), eps)}}, nil
+}
+
+func checkNormAdd(x, dst Mat, w Addr) error {
+	if x.Addr%16 != 0 || dst.Addr%16 != 0 || w%16 != 0 || x.Stride%4 != 0 || dst.Stride%4 != 0 {
+		return fmt.Errorf("cannot norm: got rows at %#x and %#x by %d and %d values, weights at %#x; wanted multiples of 16 bytes", x.Addr, dst.Addr, x.Stride, dst.Stride, w)
+	}
+	return nil
 }
 
 // Rope gives the launch that rotates each of heads of headDim values of x in
