@@ -46,11 +46,7 @@ func agreeOn(a, b *kernelSet, t kernels.DType, rng *rand.Rand, extreme bool) boo
 		}
 	}
 	x := make([]float32, agreeBlocks*s.values)
-	actBytes, quantize := act32Bytes, portable.quantize32
-	if s.values == 256 {
-		actBytes, quantize = act256Bytes, portable.quantize256
-	}
-	lda := agreeBlocks * actBytes
+	lda := len(x) / 32 * act32Bytes
 	act := make([]byte, maxTileCols*lda)
 	for c := range maxTileCols {
 		for i := range x {
@@ -59,7 +55,7 @@ func agreeOn(a, b *kernelSet, t kernels.DType, rng *rand.Rand, extreme bool) boo
 				x[i] = -3
 			}
 		}
-		quantize(act[c*lda:(c+1)*lda], x)
+		portable.quantize32(act[c*lda:(c+1)*lda], x)
 	}
 	var want [maxTileCols * 2 * panelRows]float32
 	for c := range maxTileCols {

@@ -26,13 +26,12 @@ const (
 // Thread th owns the same share of the columns of every matrix, so that ops
 // which combine columns of equal index need no barrier.
 type linearStage struct {
-	norm   *kernels.Op // an OpRMSNorm whose result only this stage reads; may be nil
-	input  kernels.Reg
-	mats   []kernels.Op // OpLinear
-	post   []kernels.Op
-	need32 bool // which forms of the input the matrices read
-	need256,
-	needFloat bool
+	norm  *kernels.Op // an OpRMSNorm whose result only this stage reads; may be nil
+	input kernels.Reg
+	mats  []kernels.Op // OpLinear
+	post  []kernels.Op
+
+	needInt, needFloat bool // which forms of the input the matrices read
 }
 
 // attnStage: ops turn heads of Q and K (norms of one head, rotations), then the
@@ -210,13 +209,10 @@ func (d *Device) takeLinear(ops []kernels.Op, i int) (*linearStage, int) {
 		}
 		l.mats = append(l.mats, ops[i])
 		t := stored(&d.p.Tensors[ops[i].W])
-		switch {
-		case isFloat(t) || d.floats:
+		if isFloat(t) || d.floats {
 			l.needFloat = true
-		case spec(t).values == 32:
-			l.need32 = true
-		default:
-			l.need256 = true
+		} else {
+			l.needInt = true
 		}
 	}
 	for ; i < len(ops) && elementwise(&ops[i]) && ops[i].Dst != l.input; i++ {

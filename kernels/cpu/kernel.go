@@ -17,31 +17,33 @@ const (
 	tileRows    = 12
 )
 
-// Quantized activations. A row is a sequence of blocks:
+// Quantized activations. A row is a sequence of blocks of 32 values:
 //
-//	act32:  32 × int8, d float32, d·sum float32, sum int32, 4 bytes unused
-//	act256: 256 × int8, sums of 16 (16 × int16), sums of 32 (8 × int16), d float32, 12 bytes unused
+//	32 × int8, d float32, d·sum float32, sum int32, sums of the halves (2 × int16)
 //
 // where value = d · int8.
-const (
-	act32Bytes, act32D, act32DSum, act32Sum                = 48, 32, 36, 40
-	act256Bytes, act256Sum16, act256Sum32, act256D         = 320, 256, 288, 304
-	softNegInf                                     float32 = -3e38 // below any score
-)
+const act32Bytes, act32D, act32DSum, act32Sum, act32Halves = 48, 32, 36, 40, 44
+
+const softNegInf float32 = -3e38 // below any score
 
 // kernelSet is one implementation of the inner loops. All sets give the same
 // bits: integers are exact, and every float32 product and sum is rounded by
-// itself, in the same order. ld… are distances in bytes between rows.
+// itself, in the same order, but for what mat fuses. ld… are distances in bytes between rows.
 type kernelSet struct {
 	name string
 
-	// quantize32 and quantize256 round x to act32 or act256 blocks.
-	quantize32, quantize256 func(dst []byte, x []float32)
+	// quantize32 rounds x to blocks of activations.
+	quantize32 func(dst []byte, x []float32)
 
 	// mat multiplies cols (1…maxCols) rows of quantized activations by count
 	// panels of blocks blocks each: dst[c][8p+r] = Σ value(w) · value(act).
-	// For each block in order, sums are exact integers, then
-	// acc += float32(sum)·(d·da), then acc ±= minimum term.
+	// The blocks are taken in order. Of 32 columns, sums are exact integers, then
+	// acc += float32(sum)·(d·da), and, of types with minima, acc += m·(da·Σa).
+	// Of 256, that of every 32 columns has the sub-block scales in it; these are
+	// s = fma(float32(sum), da, s) in order, from 0, and with integer minima n
+	// t = fma(float32(n), da·Σa, t), or fma(float32(Σ n·Σa), da, t) over the halves
+	// where sub-blocks have 16 columns; then acc = fma(d, s, acc) and
+	// acc = fma(−m, t, acc). fma rounds once.
 	mat func(t kernels.DType, cols int, dst *float32, ldd int, w, act *byte, lda, blocks, count int)
 
 	// For many rows, expand turns panels into plain bytes once (expandedBytes for

@@ -55,17 +55,13 @@ func BenchmarkMat(b *testing.B) {
 		for i := range x {
 			x[i] = float32(rng.NormFloat64())
 		}
-		lda := cols / s.values * map[int]int{32: act32Bytes, 256: act256Bytes}[s.values]
+		lda := cols / 32 * act32Bytes
 		dst := make([]float32, maxCols*rows)
 		for _, path := range Paths() {
 			ks, _ := choose(path)
 			act := make([]byte, maxCols*lda)
 			for c := range maxCols {
-				if s.values == 32 {
-					ks.quantize32(act[c*lda:(c+1)*lda], x)
-				} else {
-					ks.quantize256(act[c*lda:(c+1)*lda], x)
-				}
+				ks.quantize32(act[c*lda:(c+1)*lda], x)
 			}
 			for _, n := range []int{1, maxCols} {
 				b.Run(fmt.Sprintf("%v/%s/cols=%d", t, path, n), func(b *testing.B) {
@@ -99,8 +95,7 @@ func BenchmarkTile(b *testing.B) {
 		for i := range x {
 			x[i] = float32(rng.NormFloat64())
 		}
-		blocks := cols / s.values
-		lda := blocks * map[int]int{32: act32Bytes, 256: act256Bytes}[s.values]
+		blocks, lda := cols/s.values, cols/32*act32Bytes
 		dst, exp, act := make([]float32, n*rows), make([]byte, 2*blocks*s.expandedBytes()), make([]byte, n*lda)
 		for _, path := range Paths() {
 			ks, _ := choose(path)
@@ -108,11 +103,7 @@ func BenchmarkTile(b *testing.B) {
 				continue
 			}
 			for c := range n {
-				if s.values == 32 {
-					ks.quantize32(act[c*lda:(c+1)*lda], x)
-				} else {
-					ks.quantize256(act[c*lda:(c+1)*lda], x)
-				}
+				ks.quantize32(act[c*lda:(c+1)*lda], x)
 			}
 			d := &Device{ks: ks}
 			b.Run(fmt.Sprintf("%v/%s", t, path), func(b *testing.B) {

@@ -69,13 +69,9 @@ func (d *Device) prepare(th int, l *linearStage, rows int) *actRows {
 }
 
 func (d *Device) quantize(a *actRows, l *linearStage, x []float32, r int) {
-	if l.need32 {
+	if l.needInt {
 		n := len(x) / 32 * act32Bytes
 		d.ks.quantize32(a.act32[r*n:][:n], x)
-	}
-	if l.need256 {
-		n := len(x) / 256 * act256Bytes
-		d.ks.quantize256(a.act256[r*n:][:n], x)
 	}
 }
 
@@ -119,12 +115,8 @@ func at[T any](p *T, n int) *T { return (*T)(unsafe.Add(unsafe.Pointer(p), n)) }
 
 func (d *Device) multiplyInt(th int, w *weight, dst *register, act *actRows, rows, from, to int) {
 	s := spec(w.t.Type)
-	blocks := w.t.Cols / s.values
-	a, lda := &act.act32, blocks*act32Bytes
-	if s.values == 256 {
-		a, lda = &act.act256, blocks*act256Bytes
-	}
-	base, out, ldd := &(*a)[0], &dst.data[0], 4*dst.stride
+	blocks, lda := w.t.Cols/s.values, w.t.Cols/32*act32Bytes
+	base, out, ldd := &act.act32[0], &dst.data[0], 4*dst.stride
 	if rows <= maxCols {
 		d.ks.mat(w.t.Type, rows, at(out, 4*panelRows*from), ldd, &w.panels[from*w.stride], base, lda, blocks, to-from)
 		return

@@ -55,7 +55,7 @@ func Need(p *kernels.Program, rows int, o Options) (Needs, error) {
 // threadScratch bounds the quantized inputs, shared and of each thread, and the
 // threads' own buffers.
 func (d *Device) threadScratch(rows, cols, expanded int) int64 {
-	act := int64(rows) * int64(cols) * 2 // 8 bit values with their scales and sums, in two layouts
+	act := int64(rows) * int64(cols) * 2 // 48 bytes for every 32, and what growTo adds
 	own := 2*int64(expanded) + int64(replicated)*int64(cols)*(2+4)
 	if d.floats {
 		own += 4 * int64(floatPanels*panelRows) * int64(cols)

@@ -93,14 +93,15 @@ func (s *panelSpec) groupBytes() int { return 4 * panelRows * (s.high + s.low) }
 func (s *panelSpec) blockBytes() int { return s.groupAt() + s.values/32*s.groupBytes() }
 
 // expandedBytes is the size of an expanded block (see kernelSet.expand): scales
-// as float32, sub-block scales and pairs of them as int16, levels as bytes.
+// as float32, and for every 32 columns sub-block scales, what goes with their
+// minima or offset, and levels as bytes.
 func (s *panelSpec) expandedBytes() int {
 	n := 4*panelRows + panelRows*s.values
 	if s.min {
 		n += 4 * panelRows
 	}
 	if s.sub > 0 {
-		n += s.values / s.sub * vecBytes * 3 / 2
+		n += s.values / 32 * vecBytes * (32/s.sub + 1)
 	}
 	return n
 }

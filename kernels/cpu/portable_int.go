@@ -10,11 +10,10 @@ import (
 
 // portable is the set without assembly.
 var portable = kernelSet{
-	name:        "portable",
-	quantize32:  quantize32,
-	quantize256: quantize256,
-	mat:         portableMat,
-	floats:      portableFloats,
+	name:       "portable",
+	quantize32: quantize32,
+	mat:        portableMat,
+	floats:     portableFloats,
 	fmat: func(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count int) {
 		portableFmat(t, cols, dst, ldd, w, stride, x, ldx, k, count, nil)
 	},
@@ -71,25 +70,13 @@ func quantizeInts(dst []byte, x []float32, inv float32) (sum int32) {
 func quantize32(dst []byte, x []float32) {
 	for ; len(x) > 0; dst, x = dst[act32Bytes:], x[32:] {
 		d, inv := scales(absMax(x[:32]))
-		sum := quantizeInts(dst[:32], x[:32], inv)
+		low, high := quantizeInts(dst[:16], x[:16], inv), quantizeInts(dst[16:32], x[16:32], inv)
+		sum := low + high
 		binary.LittleEndian.PutUint32(dst[act32D:], math.Float32bits(d))
 		binary.LittleEndian.PutUint32(dst[act32DSum:], math.Float32bits(d*float32(sum)))
 		binary.LittleEndian.PutUint32(dst[act32Sum:], uint32(sum))
-	}
-}
-
-// quantize256: len(x) is a multiple of 256.
-func quantize256(dst []byte, x []float32) {
-	for ; len(x) > 0; dst, x = dst[act256Bytes:], x[256:] {
-		d, inv := scales(absMax(x[:256]))
-		for i := range 8 {
-			a := quantizeInts(dst[32*i:32*i+16], x[32*i:32*i+16], inv)
-			b := quantizeInts(dst[32*i+16:32*i+32], x[32*i+16:32*i+32], inv)
-			binary.LittleEndian.PutUint16(dst[act256Sum16+4*i:], uint16(int16(a)))
-			binary.LittleEndian.PutUint16(dst[act256Sum16+4*i+2:], uint16(int16(b)))
-			binary.LittleEndian.PutUint16(dst[act256Sum32+2*i:], uint16(int16(a+b)))
-		}
-		binary.LittleEndian.PutUint32(dst[act256D:], math.Float32bits(d))
+		binary.LittleEndian.PutUint16(dst[act32Halves:], uint16(low))
+		binary.LittleEndian.PutUint16(dst[act32Halves+2:], uint16(high))
 	}
 }
 
@@ -145,10 +132,12 @@ func portableMat(t kernels.DType, cols int, dst *float32, ldd int, w, act *byte,
 		for b := range blocks {
 			ib.read(t, s, panel[(p*blocks+b)*size:][:size])
 			for c := range cols {
+				n := s.values / 32 * act32Bytes
+				a := rowAt(act, c, lda, (b+1)*n)[b*n:]
 				if s.values == 32 {
-					ib.dot32(s.min, rowAt(act, c, lda, (b+1)*act32Bytes)[b*act32Bytes:], &acc[c])
+					ib.dot32(s.min, a, &acc[c])
 				} else {
-					ib.dot256(s.min, rowAt(act, c, lda, (b+1)*act256Bytes)[b*act256Bytes:], &acc[c])
+					ib.dot256(s, a, &acc[c])
 				}
 			}
 		}
@@ -168,19 +157,46 @@ func (ib *intBlock) dot32(hasMin bool, a []byte, acc *[panelRows]float32) {
 	}
 }
 
-func (ib *intBlock) dot256(hasMin bool, a []byte, acc *[panelRows]float32) {
-	da := f32At(a[act256D:])
+func (ib *intBlock) dot256(s *panelSpec, a []byte, acc *[panelRows]float32) {
 	for r := range panelRows {
-		var sum, msum int32
-		for i := range 16 {
-			sum += ib.sc[r][i] * dotInt8(ib.q[r][16*i:16*i+16], a[16*i:16*i+16])
-			msum += ib.mn[r][i] * int32(int16(u16(a[act256Sum16+2*i:])))
+		var sum, mins float32
+		for g := range 8 {
+			x := a[g*act32Bytes:][:act32Bytes]
+			da, sc, mn := f32At(x[act32D:]), ib.sc[r][2*g:], ib.mn[r][2*g:]
+			v := sc[0]*dotInt8(ib.q[r][32*g:32*g+16], x[:16]) + sc[1]*dotInt8(ib.q[r][32*g+16:32*g+32], x[16:32])
+			sum = fma32(float32(v), da, sum)
+			switch {
+			case s.min && s.sub == 32:
+				mins = fma32(float32(mn[0]), f32At(x[act32DSum:]), mins)
+			case s.min:
+				v := mn[0]*int32(int16(u16(x[act32Halves:]))) + mn[1]*int32(int16(u16(x[act32Halves+2:])))
+				mins = fma32(float32(v), da, mins)
+			}
 		}
-		acc[r] += float32(float32(sum) * float32(ib.d[r]*da))
-		if hasMin {
-			acc[r] -= float32(float32(msum) * float32(ib.m[r]*da))
+		acc[r] = fma32(ib.d[r], sum, acc[r])
+		if s.min {
+			acc[r] = fma32(-ib.m[r], mins, acc[r])
 		}
 	}
+}
+
+// fma32 is x·y + z, rounded once. (In float64 the product is exact; the sum, if it
+// is not, is made odd, on the side where the exact one lies, so that rounding it
+// again gives what rounding that does.)
+func fma32(x, y, z float32) float32 {
+	p, c := float64(x)*float64(y), float64(z)
+	sum := float64(p + c)
+	back := float64(sum - p)
+	off := float64(p-float64(sum-back)) + float64(c-back)
+	if bits := math.Float64bits(sum); bits&1 == 0 && (off > 0 || off < 0) {
+		if (off > 0) == (sum > 0) {
+			bits++
+		} else {
+			bits--
+		}
+		sum = math.Float64frombits(bits)
+	}
+	return float32(sum)
 }
 
 func dotInt8(q []int8, a []byte) (sum int32) {

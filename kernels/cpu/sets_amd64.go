@@ -38,9 +38,8 @@ type intFuncs struct {
 // withInts is a set whose integer kernels are given and the rest AVX2.
 func withInts(name string, tileCols int, ints []intFuncs, peak func(n int)) kernelSet {
 	return kernelSet{
-		name:        name,
-		quantize32:  func(dst []byte, x []float32) { quantize32AVX2(&dst[0], &x[0], len(x)/32) },
-		quantize256: func(dst []byte, x []float32) { quantize256AVX2(&dst[0], &x[0], len(x)/256) },
+		name:       name,
+		quantize32: func(dst []byte, x []float32) { quantize32AVX2(&dst[0], &x[0], len(x)/32) },
 		mat: func(t kernels.DType, cols int, dst *float32, ldd int, w, act *byte, lda, blocks, count int) {
 			ints[t].mat[cols](dst, ldd, w, act, lda, blocks, count)
 		},

@@ -19,8 +19,8 @@ const attnCols = 64
 
 // actRows are rows of one stage's input: quantized, or float32 made for it.
 type actRows struct {
-	act32, act256 []byte
-	floats        []float32
+	act32  []byte
+	floats []float32
 }
 
 // scratch is what one thread owns.
@@ -135,11 +135,8 @@ func (d *Device) reserveRegs(pt *part, rows int) (grown bool) {
 
 func (d *Device) reserveAct(a *actRows, l *linearStage, rows int, own bool) (grown bool) {
 	width := d.p.Regs[l.input]
-	if l.need32 {
+	if l.needInt {
 		grown = growTo(&a.act32, rows*width/32*act32Bytes)
-	}
-	if l.need256 {
-		grown = growTo(&a.act256, rows*width/256*act256Bytes) || grown
 	}
 	if own {
 		grown = growTo(&a.floats, rows*d.regs[l.input].stride) || grown
@@ -195,7 +192,7 @@ func (d *Device) expandedBytes() (n int) {
 }
 
 func (d *Device) countScratch() {
-	n := len(d.shared.act32) + len(d.shared.act256)
+	n := len(d.shared.act32)
 	for i := range d.regs {
 		if !(d.logitsInPlace() && i == int(d.p.Logits)) {
 			n += 4 * len(d.regs[i].data)
@@ -206,7 +203,7 @@ func (d *Device) countScratch() {
 	}
 	for i := range d.scratch {
 		s := &d.scratch[i]
-		n += len(s.act.act32) + len(s.act.act256) + len(s.expanded) + 4*(len(s.act.floats)+len(s.panel)+len(s.q)+len(s.acc)+len(s.scores)+len(s.alpha)) +
+		n += len(s.act.act32) + len(s.expanded) + 4*(len(s.act.floats)+len(s.panel)+len(s.q)+len(s.acc)+len(s.scores)+len(s.alpha)) +
 			len(s.state)*int(unsafe.Sizeof(softState{}))
 	}
 	d.scrBytes.Store(int64(n))

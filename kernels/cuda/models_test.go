@@ -35,10 +35,9 @@ func tinyModels(t *testing.T) []string {
 }
 
 // Every tiny model computes the logits of the CPU, after a prompt in two chunks and
-// token by token. Where both round a linear's input to 8 bits alike, most rows are
-// the same but for the order of sums; in some that order tips a value to the next
-// level. The CPU rounds by blocks of 256 for types of such blocks, the GPU by 32;
-// there all rows differ by what that rounding is worth.
+// token by token. Both round a linear's input to 8 bits alike, so that most rows of
+// quantized models are the same but for the order of sums; in some that order tips a
+// value to the next level.
 func TestModels(t *testing.T) {
 	for i, path := range tinyModels(t) {
 		if !one(8)(i) {
@@ -60,15 +59,9 @@ func TestModels(t *testing.T) {
 			}
 			tol, alike := 2e-3, 0
 			for i := range p.Tensors {
-				switch p.Tensors[i].Type.BlockValues() {
-				case 32:
-					tol, alike = max(tol, 0.02), 3
-				case 256:
-					tol = 0.1
+				if p.Tensors[i].Type.BlockValues() > 1 {
+					tol, alike = 0.02, 2
 				}
-			}
-			if tol == 0.1 {
-				alike = 0
 			}
 			tokens, want := continuation(t, c, p, nil)
 			_, got := continuation(t, interpreted(Options{Rows: 64, Sequences: 4}, cudatest.Options{Compute: 80 + i%2*10, Lazy: true})(t), p, tokens)
@@ -82,6 +75,7 @@ func TestModels(t *testing.T) {
 					same++
 				}
 			}
+			t.Logf("%d of %d rows are the CPU's but for the order of sums", same, len(want)/p.Vocab)
 			if same < alike {
 				t.Errorf("%d of %d rows are the CPU's but for the order of sums, wanted %d or more", same, len(want)/p.Vocab, alike)
 			}

@@ -1,7 +1,7 @@
 // Command asm generates the AVX2 kernels of package cpu with avo. Run it through
 // go generate in the package above. The float32 operations of every kernel are
-// those of its portable twin, in the same order and without fused multiply-add,
-// so that the two give the same bits.
+// those of its portable twin, in the same order and fused where that fuses, so that
+// the two give the same bits.
 package main
 
 import (
@@ -75,7 +75,6 @@ func others() {
 		}
 	}
 	quantize32()
-	quantize256()
 	softmax()
 	sumSquares()
 	scaleMul()

@@ -7,11 +7,7 @@ import (
 )
 
 // Blocks of activations, as in the package above.
-const (
-	act32Bytes, act32D, act32DSum, act32Sum = 48, 32, 36, 40
-	// Offsets from the end of the 256 bytes, where the column pointers then are.
-	act256Sum16, act256Sum32, act256D, act256Rest = 0, 32, 48, 64
-)
+const act32Bytes, act32D, act32DSum, act32Sum, act32Halves = 48, 32, 36, 40, 44
 
 // reader loads quads of a group and keeps what neighbouring quads share.
 type reader struct {
@@ -23,6 +19,7 @@ type reader struct {
 	rawVec  int
 	high    reg.VecVirtual
 	highVec int
+	late    func() // emitted among the quads: what waits for results of the group before
 }
 
 func (s spec) reader(w reg.GPVirtual, disp int, mask reg.VecVirtual) *reader {
@@ -116,22 +113,20 @@ func (s spec) dotQuads(r *reader, from, to int, a columns, cols int, factor Op, 
 		s.dotQuadsVNNI(r, from, to, a, cols, factor, sums, fresh)
 		return
 	}
-	acc := ymms(cols)
+	acc := make([]partial, cols)
 	for i, j := range s.order(from, to) {
+		if i == 2 && r.late != nil {
+			r.late()
+		}
 		q := YMM()
 		r.quad(j, q)
-		first := i%s.adds() == 0
 		var abs reg.VecVirtual
 		if s.signed {
 			abs = YMM()
 			VPABSB(q, abs)
-			first = true
 		}
 		for c := range cols {
-			t := acc[c]
-			if !first {
-				t = YMM()
-			}
+			t := YMM()
 			VPBROADCASTD(a.at(c, 4*j), t)
 			if s.signed {
 				VPSIGNB(q, t, t)
@@ -139,22 +134,52 @@ func (s spec) dotQuads(r *reader, from, to int, a columns, cols int, factor Op, 
 			} else {
 				VPMADDUBSW(t, q, t)
 			}
-			if !first {
-				VPADDW(t, acc[c], acc[c])
-			}
+			acc[c].add(t, cols <= 2)
 		}
 		if s.signed || i%s.adds() == s.adds()-1 || i == to-from-1 {
 			for c := range cols {
+				v := acc[c].total()
 				if fresh {
-					VPMADDWD(factor, acc[c], sums[c])
+					VPMADDWD(factor, v, sums[c])
 					continue
 				}
-				VPMADDWD(factor, acc[c], acc[c])
-				VPADDD(acc[c], sums[c], sums[c])
+				VPMADDWD(factor, v, v)
+				VPADDD(v, sums[c], sums[c])
 			}
 			fresh = false
 		}
 	}
+}
+
+// partial sums 16-bit vectors: one after the other, or pairs, then pairs of those,
+// so that fewer wait for each other, where registers are many.
+type partial struct {
+	v []reg.VecVirtual
+	n int
+}
+
+func (p *partial) add(t reg.VecVirtual, tree bool) {
+	p.v = append(p.v, t)
+	p.n++
+	for k := p.n; len(p.v) > 1 && (!tree || k%2 == 0); k /= 2 {
+		p.fold()
+	}
+}
+
+func (p *partial) fold() {
+	last := len(p.v) - 1
+	VPADDW(p.v[last], p.v[last-1], p.v[last-1])
+	p.v = p.v[:last]
+}
+
+// total is the sum so far; the next starts anew.
+func (p *partial) total() reg.VecVirtual {
+	for len(p.v) > 1 {
+		p.fold()
+	}
+	v := p.v[0]
+	*p = partial{}
+	return v
 }
 
 // matParams loads the parameters that all integer kernels share.
@@ -240,163 +265,4 @@ func log2(n int) (k uint64) {
 		k++
 	}
 	return k
-}
-
-// mat256: types with blocks of 256. Sub-block scales are applied to the integer
-// sums; the float accumulators live on the stack.
-func mat256(s spec, cols int) {
-	dst, ldd, w, act, lda, blocks, count := matParams(s.name, cols)
-	accs := AllocLocal(32 * cols)
-	base, left := GP64(), GP64()
-	group, sc, rounds := GP64(), GP64(), GP64()
-	var mask reg.VecVirtual
-	if cols < maxCols || s.high == 0 || vnni && !emulated {
-		mask = s.lowMask()
-	}
-	Label("panel")
-	none := YMM()
-	zero(none)
-	for c := range cols {
-		VMOVUPS(none, accs.Offset(32*c))
-	}
-	MOVQ(act, base)
-	a := newColumns(cols, base, lda)
-	MOVQ(blocks, left)
-	Label("block")
-	sums := ymms(cols)
-	for _, v := range sums {
-		zero(v)
-	}
-	LEAQ(Mem{Base: w, Disp: s.groupAt()}, group)
-	LEAQ(Mem{Base: w, Disp: s.scAt()}, sc)
-	MOVQ(U32(uint32(s.rounds())), rounds)
-	Label("groups")
-	s.scalePair(group, sc, mask, a, cols, sums)
-	ADDQ(bytes(2*panelRows), sc)
-	DECQ(rounds)
-	JNZ(LabelRef("groups"))
-	s.finish256(w, a, cols, sums, accs)
-	ADDQ(bytes(s.blockBytes()), w)
-	a.advance(act256Rest)
-	DECQ(left)
-	JNZ(LabelRef("block"))
-	out := GP64()
-	MOVQ(dst, out)
-	for c := range cols {
-		v := YMM()
-		VMOVUPS(accs.Offset(32*c), v)
-		VMOVUPS(v, Mem{Base: out})
-		if c < cols-1 {
-			ADDQ(ldd, out)
-		}
-	}
-	ADDQ(bytes(4*panelRows), dst)
-	DECQ(count)
-	JNZ(LabelRef("panel"))
-	VZEROUPPER()
-	RET()
-}
-
-// rounds is the number of pairs of scales.
-func (s spec) rounds() int { return s.values / s.sub / 2 }
-
-// loadScales reads the pair of scales at m as int16.
-func (s spec) loadScales(m Mem, dst reg.VecVirtual) {
-	if s.signedSc {
-		VPMOVSXBW(m, dst)
-		return
-	}
-	VPMOVZXBW(m, dst)
-	if s.nibble {
-		and(bytes32("nibble16", 15, 0), dst, dst)
-	}
-}
-
-// scalePair does the columns of two sub-blocks and advances group and a.
-func (s spec) scalePair(group, sc reg.GPVirtual, mask reg.VecVirtual, a columns, cols int, sums []reg.VecVirtual) {
-	pair, one := YMM(), YMM()
-	s.loadScales(Mem{Base: sc}, pair)
-	splitPair(pair, one, pair)
-	prefetch(group, s.sub/16*s.groupBytes())
-	if s.sub == 16 {
-		r := s.reader(group, 0, mask)
-		s.dotQuads(r, 0, 4, a, cols, one, sums, false)
-		s.dotQuads(r, 4, 8, a, cols, pair, sums, false)
-		ADDQ(bytes(s.groupBytes()), group)
-		a.advance(32)
-		return
-	}
-	s.dotQuads(s.reader(group, 0, mask), 0, 8, a, cols, one, sums, false)
-	a.advance(32)
-	s.dotQuads(s.reader(group, s.groupBytes(), mask), 0, 8, a, cols, pair, sums, false)
-	a.advance(32)
-	ADDQ(bytes(2*s.groupBytes()), group)
-}
-
-// finish256 takes offsets off, and folds sums and minima into accs.
-func (s spec) finish256(w reg.GPVirtual, a columns, cols int, sums []reg.VecVirtual, accs Mem) {
-	if s.offset != 0 {
-		t := s.bySums(w, a, cols, false)
-		for c := range cols {
-			VPSLLD(Imm(log2(s.offset)), t[c], t[c])
-			VPSUBD(t[c], sums[c], sums[c])
-		}
-	}
-	d := YMM()
-	VCVTPH2PS(Mem{Base: w}, d)
-	for c := range cols {
-		f := YMM()
-		VBROADCASTSS(a.at(c, act256D), f)
-		VMULPS(f, d, f)
-		VCVTDQ2PS(sums[c], sums[c])
-		VMULPS(f, sums[c], sums[c])
-		VADDPS(accs.Offset(32*c), sums[c], sums[c])
-		if !s.min {
-			VMOVUPS(sums[c], accs.Offset(32*c))
-		}
-	}
-	if !s.min {
-		return
-	}
-	t := s.bySums(w, a, cols, true)
-	VCVTPH2PS(Mem{Base: w, Disp: 2 * panelRows}, d)
-	for c := range cols {
-		f := YMM()
-		VBROADCASTSS(a.at(c, act256D), f)
-		VMULPS(f, d, f)
-		VCVTDQ2PS(t[c], t[c])
-		VMULPS(f, t[c], t[c])
-		VSUBPS(t[c], sums[c], sums[c])
-		VMOVUPS(sums[c], accs.Offset(32*c))
-	}
-}
-
-// bySums is Σ over sub-blocks of scale (or minimum) times the sum of the
-// activations.
-func (s spec) bySums(w reg.GPVirtual, a columns, cols int, mins bool) []reg.VecVirtual {
-	sumsAt := act256Sum16
-	if s.sub == 32 {
-		sumsAt = act256Sum32
-	}
-	t := ymms(cols)
-	for p := range s.rounds() {
-		pair := YMM()
-		if mins {
-			s.loadMins(w, p, pair)
-		} else {
-			s.loadScales(Mem{Base: w, Disp: s.scAt() + 2*panelRows*p}, pair)
-		}
-		for c := range cols {
-			v := t[c]
-			if p > 0 {
-				v = YMM()
-			}
-			VPBROADCASTD(a.at(c, sumsAt+4*p), v)
-			VPMADDWD(v, pair, v)
-			if p > 0 {
-				VPADDD(v, t[c], t[c])
-			}
-		}
-	}
-	return t
 }

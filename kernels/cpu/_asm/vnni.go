@@ -128,7 +128,10 @@ func (s spec) dotQuadsVNNI(r *reader, from, to int, a columns, cols int, factor 
 			zero(v)
 		}
 	}
-	for _, j := range s.order(from, to) {
+	for i, j := range s.order(from, to) {
+		if i == 2 && r.late != nil {
+			r.late()
+		}
 		q := YMM()
 		r.quad(j, q)
 		for c := range cols {
@@ -137,6 +140,10 @@ func (s spec) dotQuadsVNNI(r *reader, from, to int, a columns, cols int, factor 
 	}
 	if s.sub > 0 {
 		for c := range cols {
+			if fresh {
+				VPMULLD(factor, acc[c], sums[c])
+				continue
+			}
 			VPMULLD(factor, acc[c], acc[c])
 			VPADDD(acc[c], sums[c], sums[c])
 		}
@@ -171,8 +178,14 @@ func (t *tile) dotVNNI(disp, from, to int, factor [2]Op, fresh bool) {
 	}
 	if t.s.sub > 0 {
 		for p := range acc {
+			f := YMM()
+			load(factor[p].(Mem), f)
 			for c := range t.cols {
-				VPMULLD(factor[p], acc[p][c], acc[p][c])
+				if fresh {
+					VPMULLD(f, acc[p][c], t.sums[p][c])
+					continue
+				}
+				VPMULLD(f, acc[p][c], acc[p][c])
 				VPADDD(acc[p][c], t.sums[p][c], t.sums[p][c])
 			}
 		}
