@@ -4,6 +4,8 @@ package main
 
 import (
 	"flag"
+	"fmt"
+	"os"
 	"testing"
 
 	"hearth/kernels"
@@ -13,25 +15,45 @@ import (
 )
 
 // The tests of this file run on a GPU: built with the tag gpubox by
-// testdata/device/prepare, run by testdata/device/run.
+// testdata/device/prepare, run by testdata/device/run. The same file then has the
+// commands too: two would be twice as much to send to a machine with a GPU.
 
-var (
-	library = flag.String("library", "", "the `folder or file` of libcuda.so.1")
-	number  = flag.Int("gpu", 0, "which GPU")
-)
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if flag.NArg() > 0 {
+		main()
+		return
+	}
+	if err := hold(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// hold takes the GPU into use until the process ends: its context is then made
+// once, and not for each case.
+func hold() error {
+	d, g, err := flags.open()
+	if err != nil {
+		return err
+	}
+	_, err = d.OpenGPU(g)
+	return err
+}
 
 func onGPU(o cuda.Options) kerneltest.Open {
 	return func(t testing.TB) kernels.Device {
 		t.Helper()
-		d, err := driver.Open(*library)
+		d, err := driver.Open(flags.driver)
 		if err != nil {
 			t.Fatal(err)
 		}
 		all, err := d.Devices()
-		if err != nil || *number >= len(all) {
-			t.Fatalf("GPU %d of %d: %v", *number, len(all), err)
+		if err != nil || flags.gpu >= len(all) {
+			t.Fatalf("GPU %d of %d: %v", flags.gpu, len(all), err)
 		}
-		g, err := d.OpenGPU(all[*number])
+		g, err := d.OpenGPU(all[flags.gpu])
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,13 +2,18 @@
 // testdata/device/run calls it.
 //
 //	devicecheck [-library PATH] [-gpu N] ptx
-//	devicecheck [-library PATH] [-gpu N] [-golden FILE] isa
+//	devicecheck [-library PATH] [-gpu N] [-golden FILE] [-compare FILE] isa
 //	devicecheck [-library PATH] [-gpu N] [-tokens N] tokens MODEL...
+//	devicecheck make SHAPE FILE
 //
 // ptx has the driver compile every kernel and prints what its compiler says.
-// isa runs the cases of what instructions do and keeps what the GPU gave.
-// tokens continues a text with each model on the GPU and on the CPU, the
-// likeliest token each time, and compares.
+// isa runs the cases of what instructions do, keeps what the GPU gave, and tells
+// where that differs from what another gave. tokens continues a text with each
+// model on the GPU and on the CPU, the likeliest token each time, and compares.
+// make writes a model of random weights in the shape of a published one.
+//
+// Built as a test with the tag gpubox it also runs the cases of kernels, where it
+// is given no command.
 package main
 
 import (
@@ -21,20 +26,26 @@ import (
 
 // options are the flags of all commands.
 type options struct {
-	driver string
-	gpu    int
-	tokens int
-	golden string
+	driver  string
+	gpu     int
+	tokens  int
+	golden  string
+	compare string
+}
+
+var flags options
+
+func init() {
+	flag.StringVar(&flags.driver, "library", "", "the `folder or file` of libcuda.so.1, if the loader does not know it")
+	flag.IntVar(&flags.gpu, "gpu", 0, "which GPU, by `number`")
+	flag.IntVar(&flags.tokens, "tokens", 64, "continue by `N` tokens")
+	flag.StringVar(&flags.golden, "golden", "", "keep what instructions gave in `FILE`")
+	flag.StringVar(&flags.compare, "compare", "", "tell where instructions give another result than in `FILE`")
 }
 
 func main() {
-	var o options
-	flag.StringVar(&o.driver, "library", "", "the `folder or file` of libcuda.so.1, if the loader does not know it")
-	flag.IntVar(&o.gpu, "gpu", 0, "which GPU, by `number`")
-	flag.IntVar(&o.tokens, "tokens", 64, "continue by `N` tokens")
-	flag.StringVar(&o.golden, "golden", "", "keep what instructions gave in `FILE`")
 	flag.Parse()
-	if err := run(&o, flag.Args()); err != nil {
+	if err := run(&flags, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -42,26 +53,22 @@ func main() {
 
 func run(o *options, args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("cannot check: got no command, wanted ptx, isa or tokens")
+		return fmt.Errorf("cannot check: got no command, wanted ptx, isa, tokens or make")
 	}
 	switch args[0] {
 	case "ptx":
-		d, g, err := o.open()
-		if err != nil {
-			return err
-		}
-		c, err := d.Context(g)
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		return c.Do(func() error { return loadAll(c) })
+		return o.compile()
 	case "isa":
 		return o.isa()
 	case "tokens":
-		return o.compareAll(args[1:])
+		return o.continueAll(args[1:])
+	case "make":
+		if len(args) != 3 {
+			return fmt.Errorf("cannot make a model: got %d arguments, wanted a shape and a file", len(args)-1)
+		}
+		return makeModel(args[1], args[2])
 	}
-	return fmt.Errorf("cannot check: got command %q, wanted ptx, isa or tokens", args[0])
+	return fmt.Errorf("cannot check: got command %q, wanted ptx, isa, tokens or make", args[0])
 }
 
 // open loads the driver and finds the GPU.

@@ -14,6 +14,19 @@ import (
 
 var entryLine = regexp.MustCompile(`(?m)^\s*(?:\.visible\s+|\.weak\s+)*\.entry\s+([\w$]+)`)
 
+func (o *options) compile() error {
+	d, g, err := o.open()
+	if err != nil {
+		return err
+	}
+	c, err := d.Context(g)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return c.Do(func() error { return loadAll(c) })
+}
+
 // loadAll compiles every module for the GPU and reads back each kernel's needs.
 // It goes on after a fault: a run on a rented machine should show all of them.
 func loadAll(c *driver.Context) error {
