@@ -70,6 +70,32 @@ func (t *Tensor) validate() error {
 	if want := row * int64(t.Rows); want > maxTensor || int64(len(t.Data)) != want {
 		return fmt.Errorf("tensor %q has %d bytes, want %d", t.Name, len(t.Data), want)
 	}
+	return t.validateOrder()
+}
+
+// validateOrder checks that Order names each column once.
+func (t *Tensor) validateOrder() error {
+	if t.Order == nil {
+		return nil
+	}
+	if len(t.Order) != t.Cols {
+		return fmt.Errorf("tensor %q has an order of %d columns, want %d", t.Name, len(t.Order), t.Cols)
+	}
+	seen := make([]bool, t.Cols)
+	for c, k := range t.Order {
+		if k < 0 || int(k) >= t.Cols || seen[k] {
+			return fmt.Errorf("tensor %q: column %d multiplies value %d, want each of 0 to %d once", t.Name, c, k, t.Cols-1)
+		}
+		seen[k] = true
+	}
+	return nil
+}
+
+// plain refuses a tensor whose columns are not in their own order.
+func (p *Program) plain(id TensorID) error {
+	if t := &p.Tensors[id]; t.Order != nil {
+		return fmt.Errorf("tensor %q has an order of columns, which only the weight of a linear may", t.Name)
+	}
 	return nil
 }
 
@@ -102,7 +128,10 @@ func (p *Program) checkOp(o *Op) error {
 	w := p.Regs[o.Dst]
 	switch o.Kind {
 	case OpEmbed:
-		return p.checkTensor(o.W, 0, w)
+		if err := p.checkTensor(o.W, 0, w); err != nil {
+			return err
+		}
+		return p.plain(o.W)
 	case OpRMSNorm:
 		g := o.Group
 		if g == 0 {
@@ -111,7 +140,10 @@ func (p *Program) checkOp(o *Op) error {
 		if g < 0 || w%g != 0 {
 			return fmt.Errorf("norm group %d does not divide %d", g, w)
 		}
-		return first(p.checkReg(o.A, w), p.checkTensor(o.W, 1, g))
+		if err := first(p.checkReg(o.A, w), p.checkTensor(o.W, 1, g)); err != nil {
+			return err
+		}
+		return p.plain(o.W)
 	case OpLinear:
 		if err := p.checkReg(o.A, 0); err != nil {
 			return fmt.Errorf("a: %w", err)
@@ -121,7 +153,9 @@ func (p *Program) checkOp(o *Op) error {
 		}
 		err := p.checkTensor(o.W, w, p.Regs[o.A])
 		if o.Bias != NoTensor {
-			err = first(err, p.checkTensor(o.Bias, 1, w))
+			if err = first(err, p.checkTensor(o.Bias, 1, w)); err == nil {
+				err = p.plain(o.Bias)
+			}
 		}
 		return err
 	case OpRope:

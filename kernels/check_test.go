@@ -43,6 +43,21 @@ func TestProgramValidate(t *testing.T) {
 	f("does not exist", func(p *kernels.Program) { find(p, kernels.OpLinear).A = 99 })
 	f("does not exist", func(p *kernels.Program) { find(p, kernels.OpLinear).W = -1 })
 	f("does not exist", func(p *kernels.Program) { find(p, kernels.OpAttention).K = kernels.NoReg })
+	order := func(kind kernels.OpKind, change func([]int32) []int32) func(p *kernels.Program) {
+		return func(p *kernels.Program) {
+			w := &p.Tensors[find(p, kind).W]
+			list := make([]int32, w.Cols)
+			for i := range list {
+				list[i] = int32(w.Cols - 1 - i)
+			}
+			w.Order = change(list)
+		}
+	}
+	f("has an order of 31 columns, want 32", order(kernels.OpLinear, func(o []int32) []int32 { return o[:31] }))
+	f("column 5 multiplies value 32, want each of 0 to 31 once", order(kernels.OpLinear, func(o []int32) []int32 { o[5] = 32; return o }))
+	f("column 5 multiplies value -1, want each of 0 to 31 once", order(kernels.OpLinear, func(o []int32) []int32 { o[5] = -1; return o }))
+	f("column 5 multiplies value 31, want each of 0 to 31 once", order(kernels.OpLinear, func(o []int32) []int32 { o[5] = 31; return o }))
+	f("only the weight of a linear may", order(kernels.OpRMSNorm, func(o []int32) []int32 { return o }))
 	f("in place", func(p *kernels.Program) { o := find(p, kernels.OpLinear); o.Dst = o.A })
 	f("frequencies", func(p *kernels.Program) {
 		r := *find(p, kernels.OpRope).Rope

@@ -27,6 +27,11 @@ type Tensor struct {
 	Type       DType
 	Rows, Cols int
 	Data       []byte // little-endian, Rows × Type.RowBytes(Cols); read-only, may be a mapping
+	// Order, if not nil, is of a weight of OpLinear whose columns are stored in
+	// another order: column c of Data multiplies value Order[c] of the input. Each
+	// of 0 … Cols-1 is there once. So lie the columns of GPTQ files that were
+	// quantized in the order of activations, which brings groups side by side.
+	Order []int32
 }
 
 // OpKind is what an Op does. In the comments x[r] is row r of register x.

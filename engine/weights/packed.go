@@ -24,11 +24,13 @@ import (
 // GPTQ: x.qweight (K·bits/32, N): word r of output n has the values of K from
 // r·32/bits on. x.qzeros (K/group, N·bits/32), the outputs in order, one less than
 // the zero point unless the format is gptq_v2. x.scales (K/group, N). x.g_idx (K)
-// says the group of each value of K.
+// says the group of each value of K: the columns of a model that was quantized in
+// the order of activations (desc_act) belong to groups in another order than their
+// own. They are joined sorted by group, with Tensor.Order saying where they were.
 //
 // pack-quantized: x.weight_packed (N, K·bits/32), x.weight_scale (N, K/group),
 // x.weight_zero_point (N·bits/32, K/group) or none, where zero is half the range;
-// x.weight_shape.
+// x.weight_shape; x.weight_g_idx as x.g_idx, or -1 throughout, which is none.
 //
 // FP8: x.weight of e4m3 (N, K), x.weight_scale_inv or x.weight_scale: one number,
 // one an output, or one a block.
@@ -150,7 +152,7 @@ func (j *joiner) integers(base string, w *rawTensor) (*Tensor, error) {
 	if p.bits == 8 {
 		typ = kernels.U8
 	}
-	return &Tensor{Tensor: kernels.Tensor{Name: base + ".weight", Type: typ, Rows: p.n, Cols: p.k},
+	return &Tensor{Tensor: kernels.Tensor{Name: base + ".weight", Type: typ, Rows: p.n, Cols: p.k, Order: p.order},
 		Shape: []int{p.n, p.k}, unpack: p.unpack, parts: parts}, nil
 }
 
@@ -162,7 +164,8 @@ type packedInts struct {
 	words, zeros        []byte // zeros nil: half the range
 	scales              []byte
 	scaleType           kernels.DType
-	scaleRow, scaleStep int // values from one output to the next, and from one group
+	scaleRow, scaleStep int     // values from one output to the next, and from one group
+	order               []int32 // see kernels.Tensor; nil: as they are
 }
 
 func (p *packedInts) findScales(j *joiner, base string) error {
@@ -202,17 +205,15 @@ func (p *packedInts) findZeros(j *joiner, base string) error {
 func (p *packedInts) checkOrder(j *joiner, base string) error {
 	for _, name := range []string{base + ".g_idx", base + ".weight_g_idx"} {
 		r := j.raw[name]
-		if r == nil {
+		if r == nil || p.method == methodAWQ {
 			continue
 		}
 		if r.dtype != "I32" || len(r.shape) != 1 || r.shape[0] != p.k {
 			return j.missing(name, "I32", p.k)
 		}
 		j.used[name] = true
-		for k := range p.k {
-			if g := int32(binary.LittleEndian.Uint32(r.data[4*k:])); g != int32(k/p.group) {
-				return fmt.Errorf("%s says that value %d of K is of group %d, wanted %d: groups in the order of activations (desc_act without static_groups) are not supported", name, k, g, k/p.group)
-			}
+		if err := p.sortColumns(name, r.data); err != nil {
+			return err
 		}
 	}
 	if r := j.raw[base+".weight_shape"]; r != nil && p.method == methodPack {
@@ -220,6 +221,35 @@ func (p *packedInts) checkOrder(j *joiner, base string) error {
 		if r.dtype != "I64" || len(r.data) != 16 || binary.LittleEndian.Uint64(r.data) != uint64(p.n) || binary.LittleEndian.Uint64(r.data[8:]) != uint64(p.k) {
 			return fmt.Errorf("%s says another shape than %d × %d", r.name, p.n, p.k)
 		}
+	}
+	return nil
+}
+
+// sortColumns finds the order that brings the columns of each group together, from
+// the group of each.
+func (p *packedInts) sortColumns(name string, list []byte) error {
+	none := int32(word(list, 0)) == -1
+	next, natural := make([]int, p.groups), true // where the next column of a group goes
+	for g := range next {
+		next[g] = g * p.group
+	}
+	order := make([]int32, p.k)
+	for k := range p.k {
+		g := int(int32(word(list, k)))
+		switch {
+		case none && g == -1:
+			continue
+		case none || g < 0 || g >= p.groups:
+			return fmt.Errorf("%s says that value %d of K is of group %d, wanted 0 to %d, or -1 of all", name, k, g, p.groups-1)
+		case next[g] == (g+1)*p.group:
+			return fmt.Errorf("%s gives group %d more than %d values of K", name, g, p.group)
+		}
+		natural = natural && next[g] == k
+		order[next[g]] = int32(k)
+		next[g]++
+	}
+	if !none && !natural {
+		p.order = order
 	}
 	return nil
 }
@@ -254,6 +284,16 @@ func (p *packedInts) zero(n, g int) (byte, error) {
 // levels are the 32 levels of output n from k on.
 func (p *packedInts) levels(dst *[32]byte, n, k int) {
 	mask := uint32(1<<p.bits - 1)
+	if p.order != nil {
+		for i, c := range p.order[k : k+32] {
+			at := n*(p.k/p.per) + int(c)/p.per
+			if p.method == methodGPTQ {
+				at = int(c)/p.per*p.n + n
+			}
+			dst[i] = byte(word(p.words, at) >> (int(c) % p.per * p.bits) & mask)
+		}
+		return
+	}
 	switch p.method {
 	case methodAWQ:
 		shift := awqPlace[n%8] * 4

@@ -105,8 +105,14 @@ func TestPackedRefused(t *testing.T) {
 	part := func(name, dtype string, data int, shape ...int) gguftest.Part {
 		return gguftest.Part{Name: name, DType: dtype, Shape: shape, Data: zero[:data]}
 	}
-	order := make([]byte, 4*64)
-	order[4*3] = 1
+	gIdx := func(at int, group uint32) gguftest.Part { // of 64 values in groups of 32, but one value's group
+		list := make([]uint32, 64)
+		for k := range list {
+			list[k] = uint32(k / 32)
+		}
+		list[at] = group
+		return gguftest.Part{Name: "a.g_idx", DType: "I32", Shape: []int{64}, Data: int32s(list...)}
+	}
 	awq := []gguftest.Part{part("a.qweight", "I32", 256, 64, 1), part("a.qzeros", "I32", 8, 2, 1), part("a.scales", "F16", 32, 2, 8)}
 	gptq := []gguftest.Part{part("a.qweight", "I32", 256, 8, 8), part("a.qzeros", "I32", 8, 2, 1), part("a.scales", "F16", 32, 2, 8)}
 	for _, c := range []struct {
@@ -128,7 +134,12 @@ func TestPackedRefused(t *testing.T) {
 		{"a.qzeros is I32 [1 2], wanted I32 [2 1]", awqScheme, []gguftest.Part{awq[0], part("a.qzeros", "I32", 8, 1, 2), awq[2]}},
 		{"wanted a multiple of both 32 and the group", awqScheme, []gguftest.Part{part("a.qweight", "I32", 160, 40, 1), awq[1], awq[2]}},
 		{`tensor "b" (I64, [2]) belongs to no weight`, awqScheme, append(awq[:3:3], part("b", "I64", 16, 2))},
-		{"groups in the order of activations", gptqScheme, append(gptq[:3:3], gguftest.Part{Name: "a.g_idx", DType: "I32", Shape: []int{64}, Data: order})},
+		{"gives group 1 more than 32 values", gptqScheme, append(gptq[:3:3], gIdx(3, 1))},
+		{"value 3 of K is of group 2, wanted 0 to 1", gptqScheme, append(gptq[:3:3], gIdx(3, 2))},
+		{"value 3 of K is of group -1, wanted 0 to 1", gptqScheme, append(gptq[:3:3], gIdx(3, 1<<32-1))},
+		{"value 1 of K is of group 0, wanted 0 to 1, or -1 of all", gptqScheme, append(gptq[:3:3], gIdx(0, 1<<32-1))},
+		{"a.g_idx is I32 [63], wanted I32 [64]", gptqScheme, append(gptq[:3:3], part("a.g_idx", "I32", 252, 63))},
+		{`"a.g_idx" (I32, [64]) belongs to no weight`, awqScheme, append(awq[:3:3], gIdx(0, 0))},
 		{"a.weight_scale is missing", fp8Scheme, []gguftest.Part{part("a.weight", "F8_E4M3", 64, 2, 32)}},
 		{"has shape [3], wanted one number", fp8Scheme, []gguftest.Part{part("a.weight", "F8_E4M3", 64, 2, 32), part("a.weight_scale", "F32", 12, 3)}},
 		{"33 values of K, wanted a multiple of 32", fp8Scheme, []gguftest.Part{part("a.weight", "F8_E4M3", 33, 1, 33), part("a.weight_scale", "F32", 4, 1)}},
@@ -156,5 +167,59 @@ func TestPackedRefused(t *testing.T) {
 	w, _ = f.Tensor("a.weight")
 	if err := f.Load(w); err == nil || !strings.Contains(err.Error(), "zero point 256 of output 0") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestPackedOrder: where groups hold columns from all over, columns are sorted by
+// group, and the tensor says where each was.
+func TestPackedOrder(t *testing.T) {
+	list := make([]uint32, 64)
+	for k := range list {
+		list[k] = uint32(1 - k%2) // odd columns are group 0
+	}
+	words := make([]uint32, 8*8) // word r of output n: the values 8·r … 8·r+7
+	for i := range words {
+		words[i] = 0x76543210
+	}
+	var scales []byte
+	for _, v := range []float32{1, 100} {
+		scales = append(scales, halves(8, v)...)
+	}
+	parts := []gguftest.Part{
+		{Name: "a.qweight", DType: "I32", Shape: []int{8, 8}, Data: int32s(words...)},
+		{Name: "a.qzeros", DType: "I32", Shape: []int{2, 1}, Data: int32s(0, 0)}, // zero points of 1
+		{Name: "a.scales", DType: "F16", Shape: []int{2, 8}, Data: scales},
+		{Name: "a.g_idx", DType: "I32", Shape: []int{64}, Data: int32s(list...)},
+	}
+	f, err := packedFile(t, gptqScheme, parts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, _ := f.Tensor("a.weight")
+	if err := f.Load(w); err != nil {
+		t.Fatal(err)
+	}
+	x := make([]float32, 8*64)
+	if err := kernels.Dequantize(x, w.Type, w.Data); err != nil {
+		t.Fatal(err)
+	}
+	for c, k := range w.Order {
+		if want := int32(2*(c%32) + 1 - c/32); k != want {
+			t.Fatalf("column %d multiplies value %d, wanted %d", c, k, want)
+		}
+		scale := []float32{100, 1}[k%2]
+		if got, want := x[3*64+c], scale*float32(k%8-1); got != want {
+			t.Errorf("column %d: got %v, wanted %v", c, got, want)
+		}
+	}
+	for k := range list { // none at all is the order as it is
+		list[k] = 1<<32 - 1
+	}
+	parts[3].Data = int32s(list...)
+	if f, err = packedFile(t, gptqScheme, parts...); err != nil {
+		t.Fatal(err)
+	}
+	if w, _ = f.Tensor("a.weight"); w.Order != nil {
+		t.Errorf("got an order %v, wanted none", w.Order)
 	}
 }

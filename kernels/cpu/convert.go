@@ -10,11 +10,15 @@ import (
 // Types that have no panels of their own are converted to one that has when they
 // are repacked, without loss: the levels of U4 less their zero point fit Q8_0,
 // and Q4_0 where that point is always 8; U8 fits where it is always 128, as it is
-// in symmetric quantization. What is left, U8 with other zero points and F8, is
-// multiplied as F32, which takes four bytes a weight.
+// in symmetric quantization. What is left, U8 with other zero points, F8, and
+// weights whose columns are in an order of their own, is multiplied as F32, which
+// takes four bytes a weight.
 
 // stored is the type whose panels hold t.
 func stored(t *kernels.Tensor) kernels.DType {
+	if t.Order != nil {
+		return kernels.F32
+	}
 	switch t.Type {
 	case kernels.U4:
 		if zeros(t, 8) {
@@ -43,7 +47,8 @@ func zeros(t *kernels.Tensor, z byte) bool {
 	return true
 }
 
-// convert makes the rows of panel p a tensor of type typ, one that stored gave.
+// convert makes the rows of panel p a tensor of type typ, one that stored gave,
+// with the columns in their own order.
 func convert(t *kernels.Tensor, typ kernels.DType, p int) *kernels.Tensor {
 	rows := min(panelRows, t.Rows-p*panelRows)
 	n := t.Type.RowBytes(t.Cols)
@@ -55,7 +60,11 @@ func convert(t *kernels.Tensor, typ kernels.DType, p int) *kernels.Tensor {
 			panic("BUG: " + err.Error()) // the program was validated
 		}
 		for i, v := range x {
-			binary.LittleEndian.PutUint32(out.Data[4*i:], math.Float32bits(v))
+			at := i
+			if t.Order != nil {
+				at += int(t.Order[i%t.Cols]) - i%t.Cols
+			}
+			binary.LittleEndian.PutUint32(out.Data[4*at:], math.Float32bits(v))
 		}
 		return out
 	}

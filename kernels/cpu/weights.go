@@ -59,7 +59,7 @@ func (d *Device) loadWeights() error {
 			continue
 		}
 		w.stride = panelBytes(w.t)
-		if typ := stored(w.t); typ != w.t.Type {
+		if typ := stored(w.t); typ != w.t.Type || w.t.Order != nil {
 			w.t = &kernels.Tensor{Name: w.t.Name, Type: typ, Rows: w.t.Rows, Cols: w.t.Cols}
 		}
 		at[i] = total
@@ -104,7 +104,7 @@ func (d *Device) fill(w *weight, t *kernels.Tensor) {
 			for p := from; p < to; p++ {
 				dst := w.panels[p*w.stride:][:w.stride]
 				src, at := t, p
-				if w.t.Type != t.Type {
+				if w.t.Type != t.Type || t.Order != nil {
 					src, at = convert(t, w.t.Type, p), 0
 				}
 				if isFloat(src.Type) {

@@ -190,7 +190,7 @@ func (c *compiler) takeGate(l linearNode, i int) (*linearNode, []kernels.Op, boo
 		return nil, nil, false
 	}
 	a, b := &c.p.Tensors[gate.W], &c.p.Tensors[up.W]
-	if a.Type != b.Type || a.Rows != b.Rows || o.Dst == l.input || writes(rest, o.Dst) ||
+	if !together(a, b) || a.Rows != b.Rows || o.Dst == l.input || writes(rest, o.Dst) ||
 		o.A != o.Dst && !c.dead(o.A, i+1) || o.B != o.Dst && !c.dead(o.B, i+1) {
 		return nil, nil, false
 	}

@@ -1,4 +1,5 @@
 // Linears with bf16 and f16 weights. linear_float.cuh says how they compute; kernel/linear_float.go lays out W and chooses.
+#include "linear_float_row.cuh"
 #include "linear_float_tiers.cuh"
 
 #define LINEAR(NAME, TYPE)                                                                                                     \
@@ -8,6 +9,8 @@
 		c.x = x, c.ldx = ldx, c.norm = norm, c.eps = eps, c.rows = rows, c.k = k, c.blocks = blocks, c.flags = flags;             \
 		convert<TYPE, 32>(c, operand, unscale);                                                                                   \
 	}                                                                                                                            \
+	ONE_ROW(NAME##_one_row_1, TYPE, 1)                                                                                           \
+	ONE_ROW(NAME##_one_row_2, TYPE, 2)                                                                                           \
 	DIRECT(NAME##_direct_1, TYPE, 1)                                                                                             \
 	DIRECT(NAME##_direct_2, TYPE, 2)                                                                                             \
 	SKINNY(NAME##_skinny_2, TYPE, 2)                                                                                             \
@@ -19,6 +22,15 @@
 		c.w = w, c.operand = operand, c.unscale = unscale, c.y = y, c.ldy = ldy, c.bias = bias, c.rows = rows, c.out = out;       \
 		c.tiles = tiles, c.blocks = blocks, c.seg = seg, c.flags = flags;                                                         \
 		gemm<Dense<TYPE>>(c);                                                                                                     \
+	}
+
+#define ONE_ROW(NAME, TYPE, NT)                                                                                                \
+	extern "C" __global__ void __launch_bounds__(512, 1) NAME(const uint4* w, const float* x, const float* norm, float eps, float* y, \
+		const float* bias, int k, int out, int tiles, int blocks, int seg, u32 flags) {                                           \
+		Linear c = {};                                                                                                            \
+		c.w = w, c.x = x, c.norm = norm, c.eps = eps, c.y = y, c.bias = bias, c.rows = 1, c.k = k;                                \
+		c.out = out, c.tiles = tiles, c.blocks = blocks, c.seg = seg, c.flags = flags;                                            \
+		one_row<Dense<TYPE>, NT>(c);                                                                                              \
 	}
 
 #define DIRECT(NAME, TYPE, NT)                                                                                                 \

@@ -1,5 +1,5 @@
 // The linears whose operands are bf16 or f16: y = x·Wᵀ by mma.sync m16n8k16 with float32 sums. The tiers are in
-// linear_float_tiers.cuh; linear_float.cu and linear_packed.cu instantiate them.
+// linear_float_row.cuh and linear_float_tiers.cuh; linear_float.cu and linear_packed.cu instantiate them.
 //
 // Operand A is W: a tile has 16 outputs, and one mma takes 16 of K. Operand B is x: a tile has 8 rows (tokens).
 //
@@ -11,7 +11,8 @@
 // 16-byte load. K is cut into segments of seg blocks, by the shape of W only. A segment's sum starts at 0; the result is
 // ((0 + s0) + s1) + …. Every tier does this, so a row has the same bits in all of them:
 //
-//	direct  1 … 8 rows. A warp has one segment of NT tiles. It reads W once from memory, 16 bytes a lane, and x as float32, norms,
+//	one_row one row, where K is a multiple of four: as direct, with nothing done for rows that are not there.
+//	direct  up to 8 rows. A warp has one segment of NT tiles. It reads W once from memory, 16 bytes a lane, and x as float32, norms,
 //	        scales and splits it on the way. The segments' sums meet in shared memory.
 //	skinny  up to 8·NB rows: the same with NB tiles of x, which `convert` has brought into operand order.
 //	gemm    any number of rows: 128 outputs × 64 rows a block, W and x through a ring of cp.async stages. Both lie in fragment order,
@@ -67,19 +68,15 @@ struct BF16 {
 
 struct F16 {
 	static constexpr bool kScaled = true;
-	static __device__ __forceinline__ float lower(u32 v) {
-		float f;
-		asm("{.reg .b16 l, h; mov.b32 {l, h}, %1; cvt.f32.f16 %0, l;}" : "=f"(f) : "r"(v));
-		return f;
-	}
-	static __device__ __forceinline__ float upper(u32 v) {
-		float f;
-		asm("{.reg .b16 l, h; mov.b32 {l, h}, %1; cvt.f32.f16 %0, h;}" : "=f"(f) : "r"(v));
-		return f;
+	// widen makes both halves float32.
+	static __device__ __forceinline__ void widen(u32 v, float& lower, float& upper) {
+		asm("{.reg .b16 l, h; mov.b32 {l, h}, %2; cvt.f32.f16 %0, l; cvt.f32.f16 %1, h;}" : "=f"(lower), "=f"(upper) : "r"(v));
 	}
 	static __device__ __forceinline__ void split(float a, float b, u32& hi, u32& lo) {
 		asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(hi) : "f"(b), "f"(a));
-		float ra = __fsub_rn(a, lower(hi)), rb = __fsub_rn(b, upper(hi));
+		float ha, hb;
+		widen(hi, ha, hb);
+		float ra = __fsub_rn(a, ha), rb = __fsub_rn(b, hb);
 		asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(lo) : "f"(rb), "f"(ra));
 	}
 	static __device__ __forceinline__ void mma(float (&c)[4], const uint4& a, u32 b0, u32 b1) {
@@ -100,36 +97,44 @@ struct RowForm {
 	float inv, scale;
 };
 
-// row_form finds the RowForm of one row by 256 threads (t = 0 … 255, eight warps whose shared sums are red[0 … 7]). All threads of the
-// block call it, with live false where there is no row.
-template <class T>
-__device__ __forceinline__ RowForm row_form(const Linear& c, const float* row, int t, float* red, bool live, float& unscale) {
+// row_form finds the RowForm of a row of n values, 0 where there is no row, by the first 256 threads of t (eight warps); the sums and
+// largest magnitudes of the warps meet in red. All threads of the block call it; who calls it again with the same red waits between.
+// The largest magnitude of a normed row is found before it is divided by the root of its mean square, in one pass. Fours says that n
+// is a multiple of four.
+template <class T, bool Fours>
+__device__ __forceinline__ RowForm row_form(const Linear& c, const float* row, int t, int n, float4 (&red)[4], float& unscale) {
 	RowForm f = {1.0f, 1.0f};
 	unscale = 1.0f;
+	if (!c.norm && !T::kScaled) return f;
+	if (t < 256) {
+		float s = 0.0f, m = 0.0f;
+		if (t / 32 * 128 < n) {
+#pragma unroll 1
+			for (int k = 4 * t; k < n; k += 4 * 256) {
+				float4 v = Fours ? *reinterpret_cast<const float4*>(row + k) : row4(row, k, n);
+				if (c.norm) {
+					s = fmaf(v.w, v.w, fmaf(v.z, v.z, fmaf(v.y, v.y, fmaf(v.x, v.x, s)))); // as square_sum_256
+					if (!T::kScaled) continue;
+					float4 w = Fours ? *reinterpret_cast<const float4*>(c.norm + k) : load4(c.norm, k, n, true);
+					v = make_float4(v.x * w.x, v.y * w.y, v.z * w.z, v.w * w.w);
+				}
+				m = fmaxf(m, fmaxf(fmaxf(fabsf(v.x), fabsf(v.y)), fmaxf(fabsf(v.z), fabsf(v.w))));
+			}
+			if (c.norm) s = warp_sum(s);
+			if (T::kScaled) m = __uint_as_float(__reduce_max_sync(0xffffffffu, __float_as_uint(m))); // in the order of their bits
+		}
+		float* own = reinterpret_cast<float*>(red) + t / 32;
+		if (t % 32 == 0) own[0] = s, own[8] = m;
+	}
+	__syncthreads();
 	if (c.norm) {
-		float s = warp_sum(live ? square_sum_256(row, c.k, t) : 0.0f);
-		if (t % 32 == 0) red[t / 32] = s;
-		__syncthreads();
-		f.inv = rms_inverse_256(red, c.k, c.eps);
-		__syncthreads();
+		float sums[8] = {red[0].x, red[0].y, red[0].z, red[0].w, red[1].x, red[1].y, red[1].z, red[1].w};
+		f.inv = rms_inverse_256(sums, c.k, c.eps);
 	}
 	if (T::kScaled) {
-		float m = 0.0f;
-		for (int k = 4 * t; live && k < c.k; k += 4 * 256) {
-			float4 v = row4(row, k, c.k);
-			if (c.norm) {
-				float4 n = load4(c.norm, k, c.k, true);
-				v = make_float4(rms_apply(v.x, f.inv, n.x), rms_apply(v.y, f.inv, n.y), rms_apply(v.z, f.inv, n.z), rms_apply(v.w, f.inv, n.w));
-			}
-			m = fmaxf(m, fmaxf(fmaxf(fabsf(v.x), fabsf(v.y)), fmaxf(fabsf(v.z), fabsf(v.w))));
-		}
-		m = warp_max(m);
-		if (t % 32 == 0) red[t / 32] = m;
-		__syncthreads();
-#pragma unroll
-		for (int i = 0; i < 8; i++) m = fmaxf(m, red[i]);
-		f.scale = row_scale(m, unscale);
-		__syncthreads();
+		float4 a = red[2], b = red[3];
+		float m = fmaxf(fmaxf(fmaxf(a.x, a.y), fmaxf(a.z, a.w)), fmaxf(fmaxf(b.x, b.y), fmaxf(b.z, b.w)));
+		f.scale = row_scale(m * f.inv, unscale);
 	}
 	return f;
 }
@@ -146,12 +151,12 @@ __device__ __forceinline__ void to_operand(float4 v, float4 n, const RowForm& f,
 // convert brings x into operand order: one block of 256 threads a row; rows up to a multiple of 8 are zero.
 template <class T, int K>
 __device__ __forceinline__ void convert(const Linear& c, uint4* operand, float* unscale) {
-	__shared__ float red[8];
+	__shared__ float4 red[4];
 	int r = blockIdx.x, t = threadIdx.x;
 	bool live = r < c.rows;
 	const float* row = c.x + (size_t)r * c.ldx;
 	float back;
-	RowForm f = row_form<T>(c, row, t, red, live, back);
+	RowForm f = row_form<T, false>(c, row, t, live ? c.k : 0, red, back);
 	if (T::kScaled && t == 0) unscale[r] = back;
 	int blocks = c.blocks * (K / 32), planes = c.flags & kFast ? 1 : 2;
 	uint4* to = operand + (size_t)(r / 8) * blocks * planes * 32 + r % 8 * 4;
@@ -226,14 +231,16 @@ struct Dense {
 	static constexpr int K = 32;
 	static constexpr int kVectors = 64;  // uint4 of a tile's block
 	static constexpr int kStages = 3;
-	static constexpr bool kGrouped = false;
+	static constexpr bool kGrouped = false; // groups of K have scales
+	static constexpr bool kFine = false;    // which may end inside of a block
 
 	uint4 v[2]; // what a lane loads of a block
 
 	// Place is where a lane finds a tile.
 	struct Place {
 		const uint4* w;
-		__device__ __forceinline__ Place(const Linear& c, int tile, int lane) : w(c.w + (size_t)tile * c.blocks * kVectors + lane) {}
+		Place() = default;
+		__device__ __forceinline__ Place(const Linear& c, int tile, int lane) : w(c.w + ((u32)(tile * c.blocks) * kVectors + lane)) {}
 	};
 	__device__ __forceinline__ void load(const Place& at, int b) {
 		const uint4* p = at.w + (size_t)b * kVectors;
@@ -244,8 +251,8 @@ struct Dense {
 		v[0] = p[lane];
 		v[1] = p[lane + 32];
 	}
-	// fragment is operand A for the 16 values from 16·s of the block.
-	__device__ __forceinline__ uint4 fragment(int s) const { return v[s]; }
+	// fragments are operand A for the p-th 32 values of the block: the first 16, the second.
+	__device__ __forceinline__ void fragments(int, uint4 (&a)[2]) const { a[0] = v[0], a[1] = v[1]; }
 	// For packed weights: load_scale fetches a block's scales, fold multiplies the sums of a group, which ends with the p-th 32
 	// values of the block, by theirs.
 	__device__ __forceinline__ void load_scale(const Linear&, const Place&, int) {}

@@ -1,11 +1,11 @@
-// The three tiers of linear_float.cuh, templates of a type of weights W.
+// The other tiers of linear_float.cuh, templates of a type of weights W.
 #pragma once
 #include "linear_float.cuh"
 
 // direct multiplies up to 8 rows by NT tiles a block, which has 32 threads for each segment, and 256 or 512.
 //
-// A warp brings x into operand form in batches of 8 pairs of a row and a block of K, one for each quad of lanes: of one row 8 blocks at
-// a time, of two 4 and so on. They pass through shared memory, where each lane finds what its column needs.
+// A warp brings x into operand form in batches of 8 pairs of a row and a block of K, one for each quad of lanes: of one or two
+// rows 4 blocks at a time, of more 2, of more than four 1. They pass through shared memory, where each lane finds what its column needs.
 template <class W, int NT>
 __device__ __forceinline__ void direct(const Linear& c) {
 	typedef typename W::T T;
@@ -15,7 +15,8 @@ __device__ __forceinline__ void direct(const Linear& c) {
 		float part[16 * NT * kPartTile];
 	};
 	__shared__ Space space;
-	__shared__ float red[16], unscale[8];
+	__shared__ float4 red[2][4];
+	__shared__ float unscale[8];
 	__shared__ RowForm forms[8];
 	int lane = threadIdx.x % 32, warp = threadIdx.x / 32, t = lane % 4, r = lane / 4;
 	int tile0 = blockIdx.x * NT, from = warp * c.seg, to = min(from + c.seg, c.blocks);
@@ -29,12 +30,12 @@ __device__ __forceinline__ void direct(const Linear& c) {
 		int groups = blockDim.x / 256, g = threadIdx.x / 256;
 		for (int first = 0; first < c.rows; first += groups) {
 			float back;
-			RowForm f = row_form<T>(c, c.x + (size_t)(first + g) * c.ldx, threadIdx.x % 256, red + 8 * g, first + g < c.rows, back);
+			RowForm f = row_form<T, W::kGrouped>(c, c.x + (size_t)(first + g) * c.ldx, threadIdx.x % 256, first + g < c.rows ? c.k : 0, red[g], back);
 			if (threadIdx.x % 256 == 0 && first + g < 8) forms[first + g] = f, unscale[first + g] = back;
+			__syncthreads();
 		}
-		__syncthreads();
 	}
-	int shift = c.rows > 4 ? 3 : c.rows > 2 ? 2 : c.rows - 1, batch = 8 >> shift; // blocks of a batch
+	int shift = c.rows > 4 ? 3 : c.rows > 2 ? 2 : 1, batch = 8 >> shift; // blocks of a batch
 	int mine = r & ((1 << shift) - 1), block = r >> shift;                        // the lane's row and block in a batch
 	bool live = mine < c.rows, normed = c.norm != nullptr, exact = !(c.flags & kFast);
 	RowForm f = {1.0f, 1.0f};
@@ -81,12 +82,12 @@ __device__ __forceinline__ void direct(const Linear& c) {
 			if (exact) lo = own[2 * p + 1][at];
 #pragma unroll
 			for (int i = 0; i < NT; i++) {
-				uint4 a = w[i].fragment(2 * p);
-				T::mma(sum[i], a, hi.x, hi.y);
-				if (exact) T::mma(sum[i], a, lo.x, lo.y);
-				a = w[i].fragment(2 * p + 1);
-				T::mma(sum[i], a, hi.z, hi.w);
-				if (exact) T::mma(sum[i], a, lo.z, lo.w);
+				uint4 a[2];
+				w[i].fragments(p, a);
+				T::mma(sum[i], a[0], hi.x, hi.y);
+				if (exact) T::mma(sum[i], a[0], lo.x, lo.y);
+				T::mma(sum[i], a[1], hi.z, hi.w);
+				if (exact) T::mma(sum[i], a[1], lo.z, lo.w);
 				if (ends<W>(c, b * P + p, to * P)) w[i].fold(p, sum[i], scaled[i]), clear(sum[i]);
 			}
 		}
@@ -129,7 +130,7 @@ __device__ __forceinline__ void skinny(const Linear& c, int across) {
 		for (int p = 0; p < P; p++) {
 			uint4 a[NT][2];
 #pragma unroll
-			for (int i = 0; i < NT; i++) a[i][0] = w[i].fragment(2 * p), a[i][1] = w[i].fragment(2 * p + 1);
+			for (int i = 0; i < NT; i++) w[i].fragments(p, a[i]);
 			const uint4* x = c.operand + ((size_t)b * P + p) * planes * 32 + lane;
 #pragma unroll
 			for (int j = 0; j < NB; j++) {
@@ -232,7 +233,7 @@ __device__ __forceinline__ void gemm(const Linear& c) {
 		for (int p = 0; p < P; p++) {
 			uint4 a[2][2];
 #pragma unroll
-			for (int i = 0; i < 2; i++) a[i][0] = w[i].fragment(2 * p), a[i][1] = w[i].fragment(2 * p + 1);
+			for (int i = 0; i < 2; i++) w[i].fragments(p, a[i]);
 #pragma unroll
 			for (int j = 0; j < 4; j++) {
 				uint4 hi = x[j * xv + p * planes * 32], lo;

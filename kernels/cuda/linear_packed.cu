@@ -1,5 +1,6 @@
 // Linears with weights of AWQ, GPTQ and FP8 files. linear_float.cuh says how they compute, linear_packed.cuh how a weight becomes f16;
 // kernel/linear_packed.go lays out W.
+#include "linear_float_row.cuh"
 #include "linear_float_tiers.cuh"
 #include "linear_packed.cuh"
 
@@ -9,6 +10,14 @@
 	c.tiles = tiles, c.blocks = blocks, c.seg = seg, c.flags = flags, c.group = group, c.groups = groups;
 
 #define WEIGHT const uint4 *w, const uint4 *scales, const unsigned short *zeros, int group, int groups
+
+#define ONE_ROW(NAME, TYPE, NT)                                                                                                \
+	extern "C" __global__ void __launch_bounds__(512, 1) NAME(WEIGHT, const float* x, const float* norm, float eps, float* y,         \
+		const float* bias, int k, int out, int tiles, int blocks, int seg, u32 flags) {                                           \
+		constexpr int ldy = 0, rows = 1;                                                                                          \
+		CALL c.x = x, c.norm = norm, c.eps = eps, c.k = k;                                                                        \
+		one_row<TYPE, NT>(c);                                                                                                     \
+	}
 
 #define DIRECT(NAME, TYPE, NT)                                                                                                 \
 	extern "C" __global__ void __launch_bounds__(512, 1) NAME(WEIGHT, const float* x, int ldx, const float* norm, float eps,        \
@@ -36,6 +45,14 @@
 		gemm<TYPE>(c);                                                                                                            \
 	}
 
-LINEAR(linear_u4, U4)
+ONE_ROW(linear_u4_one_row_1, U4<1>, 1)
+ONE_ROW(linear_u4_one_row_2, U4<1>, 2)
+ONE_ROW(linear_u4_fine_one_row_1, U4<2>, 1) // groups of 32
+ONE_ROW(linear_u4_fine_one_row_2, U4<2>, 2)
+LINEAR(linear_u4, U4<2>)
+ONE_ROW(linear_u8_one_row_1, U8, 1)
+ONE_ROW(linear_u8_one_row_2, U8, 2)
 LINEAR(linear_u8, U8)
+ONE_ROW(linear_f8_one_row_1, F8, 1)
+ONE_ROW(linear_f8_one_row_2, F8, 2)
 LINEAR(linear_f8, F8)

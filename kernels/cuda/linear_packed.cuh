@@ -19,44 +19,56 @@ __device__ __forceinline__ u32 fma2(u32 a, u32 b, u32 c) {
 	asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
 	return d;
 }
-// select_or is (a & b) | c.
-__device__ __forceinline__ u32 select_or(u32 a, u32 b, u32 c) {
+// select_or is (a & b) | c. The constants are the instruction's own, not registers that something must fill.
+template <u32 b, u32 c>
+__device__ __forceinline__ u32 select_or(u32 a) {
 	u32 d;
-	asm("lop3.b32 %0, %1, %2, %3, 0xEA;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+	asm("lop3.b32 %0, %1, %2, %3, 0xEA;" : "=r"(d) : "r"(a), "n"(b), "n"(c));
 	return d;
 }
+// bytes picks bytes of a, which are 0 … 3, and of the constant b.
+template <u32 b, u32 selector>
+__device__ __forceinline__ u32 bytes(u32 a) {
+	u32 d;
+	asm("prmt.b32 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "n"(b), "n"(selector));
+	return d;
+}
+constexpr u32 kMantissa = 0x64006400u; // of two f16: 1024, to which the lower bits add
 
-// IntPlace is where a lane finds a tile of weights of V uint4 a block, its scales and zero points.
-template <int V>
+// IntPlace is where a lane finds a tile of weights of V uint4 and R runs of 32 of K a block, its scales and zero points.
+template <int V, int R>
 struct IntPlace {
+	static constexpr int kRuns = R;
 	const uint4* w;
 	const u32* scales;
 	const unsigned short* zeros;
 
-	__device__ __forceinline__ IntPlace(const Linear& c, int tile, int lane) : w(c.w + (size_t)tile * c.blocks * V + lane) {
-		size_t at = (size_t)tile * c.groups * 8 + lane / 4;
+	IntPlace() = default;
+	__device__ __forceinline__ IntPlace(const Linear& c, int tile, int lane) : w(c.w + ((u32)(tile * c.blocks) * V + lane)) {
+		u32 at = (u32)(tile * c.groups) * 8 + lane / 4;
 		scales = reinterpret_cast<const u32*>(c.scales) + at;
 		zeros = c.zeros + at;
 	}
 };
 
-// IntScale holds the scales and zero points of outputs g and g+8 for P runs of 32 of K.
-template <int P>
+// IntScale holds the scales and zero points of outputs g and g+8 for N runs of 32 of K, or one of all runs of a block.
+template <int N>
 struct IntScale {
-	u32 scale[P];
-	unsigned short zero[P];
+	u32 scale[N];
+	unsigned short zero[N];
 
 	template <class Place>
 	__device__ __forceinline__ void load_scale(const Linear& c, const Place& place, int b) {
 #pragma unroll
-		for (int p = 0; p < P; p++) {
-			int at = (b * P + p >> c.group) * 8;
+		for (int p = 0; p < N; p++) {
+			int at = (b * Place::kRuns + p >> c.group) * 8;
 			scale[p] = __ldg(place.scales + at);
 			zero[p] = __ldg(place.zeros + at);
 		}
 	}
 	__device__ __forceinline__ void fold(int p, const float (&sum)[4], float (&to)[4]) const {
-		float g = F16::lower(scale[p]), h = F16::upper(scale[p]);
+		float g, h;
+		F16::widen(scale[p % N], g, h);
 		to[0] = fmaf(sum[0], g, to[0]);
 		to[1] = fmaf(sum[1], g, to[1]);
 		to[2] = fmaf(sum[2], h, to[2]);
@@ -66,29 +78,31 @@ struct IntScale {
 
 // U4: [tile][block of 64 of K][lane] 16 bytes: word s is for the 16 values from 16·s. Its nibbles n0 … n7 are the halves of the
 // registers of operand A: (n0, n4), (n1, n5), (n2, n6), (n3, n7), as masks of 0x000f000f and shifts take them out. A nibble q in the
-// mantissa of 1024 makes the f16 1024 + q, one in the bits above 1024 + 16·q.
-struct U4 : IntScale<2> {
+// mantissa of 1024 makes the f16 1024 + q, one in the bits above 1024 + 16·q. N is 1 where groups are whole blocks.
+template <int N>
+struct U4 : IntScale<N> {
 	typedef F16 T;
 	static constexpr int K = 64, kVectors = 32, kStages = 2;
-	static constexpr bool kGrouped = true;
+	static constexpr bool kGrouped = true, kFine = N > 1;
 
 	uint4 v;
 
-	typedef IntPlace<kVectors> Place;
+	typedef IntPlace<kVectors, 2> Place;
 	__device__ __forceinline__ void load(const Place& at, int b) { v = __ldg(at.w + (size_t)b * kVectors); }
 	__device__ __forceinline__ void load_shared(const uint4* p, int lane) { v = p[lane]; }
-	__device__ __forceinline__ uint4 fragment(int s) const {
-		u32 q = s == 0 ? v.x : s == 1 ? v.y : s == 2 ? v.z : v.w, z = zero[s / 2];
-		u32 lower = __byte_perm(z, 0x64646464u, 0x4040);                          // 1024 + zero of g
-		u32 upper = __byte_perm(z, 0, 0x4141) << 4 | 0xd400d400u; // -(64 + zero of g+8): ulp of 64 … 128 in f16 is 1/16
-		const u32 mantissa = 0x64006400u, sixteenth = 0x2c002c00u;
-		u32 r = q >> 8;
-		uint4 a;
-		a.x = sub2(select_or(q, 0x000f000fu, mantissa), lower);
-		a.y = fma2(select_or(q, 0x00f000f0u, mantissa), sixteenth, upper);
-		a.z = sub2(select_or(r, 0x000f000fu, mantissa), lower);
-		a.w = fma2(select_or(r, 0x00f000f0u, mantissa), sixteenth, upper);
-		return a;
+	__device__ __forceinline__ void fragments(int p, uint4 (&a)[2]) const {
+		u32 z = this->zero[p % N];
+		u32 lower = bytes<0x64646464u, 0x4040>(z);          // 1024 + zero of g
+		u32 upper = bytes<0, 0x4141>(z) << 4 | 0xd400d400u; // -(64 + zero of g+8): ulp of 64 … 128 in f16 is 1/16
+		const u32 sixteenth = 0x2c002c00u;
+#pragma unroll
+		for (int s = 0; s < 2; s++) {
+			u32 q = p == 0 ? (s == 0 ? v.x : v.y) : (s == 0 ? v.z : v.w), r = q >> 8;
+			a[s].x = sub2(select_or<0x000f000fu, kMantissa>(q), lower);
+			a[s].y = fma2(select_or<0x00f000f0u, kMantissa>(q), sixteenth, upper);
+			a[s].z = sub2(select_or<0x000f000fu, kMantissa>(r), lower);
+			a[s].w = fma2(select_or<0x00f000f0u, kMantissa>(r), sixteenth, upper);
+		}
 	}
 };
 
@@ -97,23 +111,23 @@ struct U4 : IntScale<2> {
 struct U8 : IntScale<1> {
 	typedef F16 T;
 	static constexpr int K = 32, kVectors = 32, kStages = 4;
-	static constexpr bool kGrouped = true;
+	static constexpr bool kGrouped = true, kFine = false;
 
 	uint4 v;
 
-	typedef IntPlace<kVectors> Place;
+	typedef IntPlace<kVectors, 1> Place;
 	__device__ __forceinline__ void load(const Place& at, int b) { v = __ldg(at.w + (size_t)b * kVectors); }
 	__device__ __forceinline__ void load_shared(const uint4* p, int lane) { v = p[lane]; }
-	__device__ __forceinline__ uint4 fragment(int s) const {
-		u32 q = s ? v.z : v.x, r = s ? v.w : v.y, z = zero[0];
-		u32 lower = __byte_perm(z, 0x64646464u, 0x4040), upper = __byte_perm(z, 0x64646464u, 0x4141); // 1024 + zero
-		const u32 mantissa = 0x64006400u;
-		uint4 a;
-		a.x = sub2(select_or(q, 0x00ff00ffu, mantissa), lower);
-		a.y = sub2(select_or(q >> 8, 0x00ff00ffu, mantissa), upper);
-		a.z = sub2(select_or(r, 0x00ff00ffu, mantissa), lower);
-		a.w = sub2(select_or(r >> 8, 0x00ff00ffu, mantissa), upper);
-		return a;
+	__device__ __forceinline__ void fragments(int, uint4 (&a)[2]) const {
+		u32 z = zero[0], lower = bytes<0x64646464u, 0x4040>(z), upper = bytes<0x64646464u, 0x4141>(z); // 1024 + zero
+#pragma unroll
+		for (int s = 0; s < 2; s++) {
+			u32 q = s ? v.z : v.x, r = s ? v.w : v.y;
+			a[s].x = sub2(bytes<0x64646464u, 0x4240>(q), lower);
+			a[s].y = sub2(bytes<0x64646464u, 0x4341>(q), upper);
+			a[s].z = sub2(bytes<0x64646464u, 0x4240>(r), lower);
+			a[s].w = sub2(bytes<0x64646464u, 0x4341>(r), upper);
+		}
 	}
 };
 
@@ -121,7 +135,7 @@ struct U8 : IntScale<1> {
 struct F8 {
 	typedef F16 T;
 	static constexpr int K = 32, kVectors = 32, kStages = 4;
-	static constexpr bool kGrouped = true;
+	static constexpr bool kGrouped = true, kFine = false;
 
 	uint4 v;
 	float2 scale;
@@ -129,8 +143,9 @@ struct F8 {
 	struct Place {
 		const uint4* w;
 		const float* scales;
-		__device__ __forceinline__ Place(const Linear& c, int tile, int lane) : w(c.w + (size_t)tile * c.blocks * kVectors + lane) {
-			size_t at = (size_t)tile * c.groups;
+		Place() = default;
+		__device__ __forceinline__ Place(const Linear& c, int tile, int lane) : w(c.w + ((u32)(tile * c.blocks) * kVectors + lane)) {
+			u32 at = tile * c.groups;
 			scales = reinterpret_cast<const float*>(c.scales) + (c.flags & kTileScale ? at : at * 16 + lane / 4 * 2);
 		}
 	};
@@ -150,10 +165,12 @@ struct F8 {
 		to[3] = fmaf(sum[3], scale.y, to[3]);
 	}
 	static __device__ __forceinline__ u32 halves(u32 upper) { // of the upper bytes of both halves
-		return select_or(upper, 0x80008000u, upper >> 1 & 0x3f803f80u);
+		u32 d;
+		asm("lop3.b32 %0, %1, 0x80008000, %2, 0xEA;" : "=r"(d) : "r"(upper), "r"(upper >> 1 & 0x3f803f80u));
+		return d;
 	}
-	__device__ __forceinline__ uint4 fragment(int s) const {
-		u32 q = s ? v.z : v.x, r = s ? v.w : v.y;
-		return make_uint4(halves(q << 8), halves(q), halves(r << 8), halves(r));
+	__device__ __forceinline__ void fragments(int, uint4 (&a)[2]) const {
+		a[0] = make_uint4(halves(v.x << 8), halves(v.x), halves(v.y << 8), halves(v.y));
+		a[1] = make_uint4(halves(v.z << 8), halves(v.z), halves(v.w << 8), halves(v.w));
 	}
 };

@@ -16,6 +16,8 @@ func TestPackedModels(t *testing.T) {
 	for name, p := range map[string]gguftest.Packing{
 		"awq":   {Method: "awq", Bits: 4, Group: 32},
 		"gptq":  {Method: "gptq", Bits: 4, Group: 64, Symmetric: true},
+		"order": {Method: "gptq", Bits: 4, Group: 32, Activated: true},
+		"apart": {Method: "pack", Bits: 8, Group: 32, Activated: true, Apart: true},
 		"gptq8": {Method: "gptq", Bits: 8, Group: 32},
 		"fp8":   {Method: "fp8", Rows: true},
 		"block": {Method: "fp8", Block: 32},

@@ -118,7 +118,7 @@ func (n *node) registers() []kernels.Reg {
 	return rs
 }
 
-// split cuts linears into those that one weight can hold: matrices of one type
+// split cuts linears into those that one weight can hold: matrices that go together
 // whose results lie side by side.
 func split(p *kernels.Program, g *registers, nodes []node) []node {
 	var out []node
@@ -131,13 +131,17 @@ func split(p *kernels.Program, g *registers, nodes []node) []node {
 	return out
 }
 
+// together tells whether one weight may hold both: they are of one type, and their
+// columns in one order.
+func together(a, b *kernels.Tensor) bool { return a.Type == b.Type && slices.Equal(a.Order, b.Order) }
+
 func splitLinear(p *kernels.Program, g *registers, l *linearNode) (parts []*linearNode) {
 	if l.gated || l.added {
 		return []*linearNode{l}
 	}
 	for at := 0; at < len(l.mats); {
 		end := at + 1
-		for end < len(l.mats) && p.Tensors[l.mats[end].W].Type == p.Tensors[l.mats[at].W].Type && g.adjacent(l.mats[end-1].Dst, l.mats[end].Dst) {
+		for end < len(l.mats) && together(&p.Tensors[l.mats[end].W], &p.Tensors[l.mats[at].W]) && g.adjacent(l.mats[end-1].Dst, l.mats[end].Dst) {
 			end++
 		}
 		part := *l

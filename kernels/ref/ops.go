@@ -106,13 +106,17 @@ func (d *Device) linear(o *kernels.Op, rows []int32) error {
 			return err
 		}
 	}
-	w := make([]float32, t.Cols)
+	w, stored := make([]float32, t.Cols), make([]float32, t.Cols)
 	for n := range t.Rows {
 		if len(rows) == 0 {
 			break
 		}
-		if err := d.tensorRow(o.W, n, w); err != nil {
+		if err := d.tensorRow(o.W, n, stored); err != nil {
 			return err
+		}
+		copy(w, stored)
+		for c, k := range t.Order {
+			w[k] = stored[c]
 		}
 		for _, r := range rows {
 			var sum float64

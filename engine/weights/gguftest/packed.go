@@ -3,7 +3,9 @@ package gguftest
 import (
 	"encoding/binary"
 	"encoding/json"
+	"hash/fnv"
 	"math"
+	"math/rand/v2"
 	"strings"
 
 	"hearth/kernels"
@@ -16,8 +18,12 @@ type Packing struct {
 	Group     int    // values of K; -1: the row
 	Symmetric bool
 	V2        bool // gptq_v2
-	Block     int  // fp8: outputs and values of a block; 0: see Rows
-	Rows      bool // fp8: a scale for each output, named as compressed-tensors does
+	// Activated: a group has columns from all over, as where they are quantized in
+	// the order of activations; the same ones in all matrices of a width, or, if
+	// Apart, in no two.
+	Activated, Apart bool
+	Block            int  // fp8: outputs and values of a block; 0: see Rows
+	Rows             bool // fp8: a scale for each output, named as compressed-tensors does
 }
 
 // Packed makes a directory with the matrices of the layers packed, and one with
@@ -57,7 +63,7 @@ func (p Packing) config() map[string]any {
 		if p.V2 {
 			format = "gptq_v2"
 		}
-		return map[string]any{"quant_method": "gptq", "bits": p.Bits, "group_size": p.Group, "sym": p.Symmetric, "desc_act": false,
+		return map[string]any{"quant_method": "gptq", "bits": p.Bits, "group_size": p.Group, "sym": p.Symmetric, "desc_act": p.Activated,
 			"damp_percent": 0.01, "static_groups": false, "true_sequential": true, "checkpoint_format": format}
 	}
 	weights := map[string]any{"num_bits": 8, "type": "float", "symmetric": true, "dynamic": false, "strategy": "channel", "group_size": nil, "actorder": nil}
@@ -66,6 +72,9 @@ func (p Packing) config() map[string]any {
 	case p.Method == "pack":
 		format = "pack-quantized"
 		weights["num_bits"], weights["type"], weights["symmetric"] = p.Bits, "int", p.Symmetric
+		if p.Activated {
+			weights["actorder"] = "group"
+		}
 		if p.Group != -1 {
 			weights["strategy"], weights["group_size"] = "group", p.Group
 		}
@@ -87,13 +96,14 @@ func (p Packing) pack(name string, x []float32, n, k int) []Part {
 	if group == -1 {
 		group = k
 	}
-	groups, top := k/group, 1<<p.Bits-1
+	groups, top, order := k/group, 1<<p.Bits-1, p.order(name, k)
 	q, scales, zeros := make([]int, n*k), make([]float32, n*groups), make([]int, n*groups)
 	for r := range n {
 		for g := range groups {
-			run := x[r*k+g*group:][:group]
+			run := order[g*group:][:group]
 			lo, hi := float32(0), float32(0)
-			for _, v := range run {
+			for _, c := range run {
+				v := x[r*k+c]
 				lo, hi = min(lo, v), max(hi, v)
 			}
 			z := top/2 + 1
@@ -104,14 +114,41 @@ func (p Packing) pack(name string, x []float32, n, k int) []Part {
 			}
 			d = kernels.FromF16(kernels.ToF16(d))
 			scales[r*groups+g], zeros[r*groups+g] = d, z
-			for i, v := range run {
-				level := max(0, min(top, int(math.Round(float64(v/d)))+z))
-				q[r*k+g*group+i] = level
-				run[i] = d * float32(level-z)
+			for _, c := range run {
+				level := max(0, min(top, int(math.Round(float64(x[r*k+c]/d)))+z))
+				q[r*k+c] = level
+				x[r*k+c] = d * float32(level-z)
 			}
 		}
 	}
-	return p.parts(name, q, scales, zeros, n, k, groups)
+	parts := p.parts(name, q, scales, zeros, n, k, groups)
+	list := make([]byte, 4*k)
+	for i, c := range order {
+		binary.LittleEndian.PutUint32(list[4*c:], uint32(i/group))
+	}
+	switch {
+	case p.Method == "gptq":
+		parts = append(parts, Part{name + ".g_idx", "I32", []int{k}, list})
+	case p.Method == "pack" && p.Activated:
+		parts = append(parts, Part{name + ".weight_g_idx", "I32", []int{k}, list})
+	}
+	return parts
+}
+
+// order lists the columns of the first group, then those of the second, ….
+func (p Packing) order(name string, k int) []int {
+	if !p.Activated {
+		order := make([]int, k)
+		for i := range order {
+			order[i] = i
+		}
+		return order
+	}
+	seed := fnv.New64()
+	if p.Apart {
+		seed.Write([]byte(name))
+	}
+	return rand.New(rand.NewPCG(seed.Sum64(), uint64(k))).Perm(k)
 }
 
 // words is an int32 matrix to scatter levels into.
@@ -184,11 +221,7 @@ func (p Packing) parts(name string, q []int, scales []float32, zeros []int, n, k
 	}
 	all := []Part{qw.part(name + ".qweight"), qz.part(name + ".qzeros"), {name + ".scales", "F16", []int{groups, n}, scale}}
 	if p.Method == "gptq" {
-		order := make([]byte, 4*k)
-		for c := range k {
-			binary.LittleEndian.PutUint32(order[4*c:], uint32(c/(k/groups)))
-		}
-		all = append(all, Part{name + ".g_idx", "I32", []int{k}, order}, Part{name + ".bias", "F16", []int{n}, make([]byte, 2*n)})
+		all = append(all, Part{name + ".bias", "F16", []int{n}, make([]byte, 2*n)})
 	}
 	return all
 }

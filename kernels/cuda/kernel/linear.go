@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"fmt"
+	"slices"
 
 	"hearth/kernels"
 )
@@ -79,6 +80,12 @@ func NewWeight(ts []*kernels.Tensor, gated, fast bool) (*Weight, error) {
 	for _, t := range ts {
 		if t.Type != w.Type || t.Cols != w.K {
 			return nil, fmt.Errorf("cannot lay out %s with %s: got %s × %d, wanted %s × %d", t.Name, ts[0].Name, t.Type, t.Cols, w.Type, w.K)
+		}
+		if !slices.Equal(t.Order, ts[0].Order) {
+			return nil, fmt.Errorf("cannot lay out %s with %s: got columns in different orders", t.Name, ts[0].Name)
+		}
+		if form := formOf(t.Type); t.Order != nil && !form.packed() {
+			return nil, fmt.Errorf("cannot lay out %s: got %s with columns in an order of their own, wanted U4, U8 or F8", t.Name, t.Type)
 		}
 		w.N += t.Rows
 		w.Parts = append(w.Parts, t.Rows)

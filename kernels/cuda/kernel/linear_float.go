@@ -203,6 +203,25 @@ func linearFloat(t Target, w *Weight, c LinearCall) ([]Launch, error) {
 	if w.Type == kernels.F32 {
 		return linearF32(w, c)
 	}
+	if !w.packed.ordered {
+		return linearTier(t, w, c), nil
+	}
+	x := Mat{Addr: c.Scratch, Stride: ceil(w.K, 4) * 4}
+	rows := rowsLaunch(c.X, c.Norm, c.Eps, w.Addr+Addr(w.packed.orderAt), c.Rows, w.K, x)
+	c.X, c.Norm, c.Scratch = x, 0, c.Scratch+Addr(orderedBytes(w, c.Rows))
+	return append([]Launch{rows}, linearTier(t, w, c)...), nil
+}
+
+// orderedBytes is the room in scratch for x in the order of the weight's columns.
+func orderedBytes(w *Weight, rows int) int64 {
+	if !w.packed.ordered {
+		return 0
+	}
+	return int64(ceil(4*rows*ceil(w.K, 4)*4, 256) * 256)
+}
+
+// linearTier gives the launches of the tier for the rows.
+func linearTier(t Target, w *Weight, c LinearCall) []Launch {
 	f := formOf(w.Type)
 	u := f.cut(w)
 	flags := c.flags(w)
@@ -215,17 +234,28 @@ func linearFloat(t Target, w *Weight, c LinearCall) ([]Launch, error) {
 		}
 	}
 	out, tiles, blocks, seg := int32(u.out), int32(u.tiles), int32(u.blocks), int32(u.seg)
-	if c.Rows <= directRows {
-		n := 1
-		if w.Gated || u.tiles/2 >= t.SMs {
-			n = 2
+	n := 1 // tiles of a block of the first two tiers
+	if w.Gated || u.tiles/2 >= t.SMs {
+		n = 2
+	}
+	if c.Rows == 1 && w.K%4 == 0 {
+		entry := f.entry
+		if w.Type == kernels.U4 && w.packed.group == 0 {
+			entry += "_fine"
 		}
+		return []Launch{{
+			Module: f.module, Name: fmt.Sprintf("%s_one_row_%d", entry, n),
+			Grid: Dim{uint32(ceil(u.tiles, n)), 1, 1}, Block: Dim{uint32(max(256, 32*u.segments)), 1, 1}, // the norm takes 256
+			Params: Pack(append(weight, c.X.Addr, c.Norm, c.Eps, c.Y.Addr, c.Bias, int32(w.K), out, tiles, blocks, seg, flags)...),
+		}}
+	}
+	if c.Rows <= directRows {
 		return []Launch{{
 			Module: f.module, Name: fmt.Sprintf("%s_direct_%d", f.entry, n),
 			Grid: Dim{uint32(ceil(u.tiles, n)), 1, 1}, Block: Dim{u.threads(), 1, 1},
 			Params: Pack(append(weight, c.X.Addr, int32(c.X.Stride), c.Norm, c.Eps, c.Y.Addr, int32(c.Y.Stride), c.Bias,
 				int32(c.Rows), int32(w.K), out, tiles, blocks, seg, flags)...),
-		}}, nil
+		}}
 	}
 	columns := ceil(c.Rows, convertRound)
 	unscale := c.Scratch
@@ -256,13 +286,13 @@ func linearFloat(t Target, w *Weight, c LinearCall) ([]Launch, error) {
 			Grid: Dim{uint32(ceil(u.tiles, of*across)), 1, 1}, Block: Dim{uint32(32 * u.segments * across), 1, 1},
 			Params: Pack(append(weight, operand, unscale, c.Y.Addr, int32(c.Y.Stride), c.Bias,
 				int32(c.Rows), out, tiles, blocks, seg, flags, int32(across))...),
-		}}, nil
+		}}
 	}
 	return []Launch{convert, {
 		Module: f.module, Name: f.entry + "_gemm",
 		Grid: Dim{uint32(ceil(c.Rows, gemmRows)), uint32(ceil(u.tiles, gemmTiles)), 1}, Block: Dim{256, 1, 1},
 		Params: Pack(append(weight, operand, unscale, c.Y.Addr, int32(c.Y.Stride), c.Bias, int32(c.Rows), out, tiles, blocks, seg, flags)...),
-	}}, nil
+	}}
 }
 
 // unscaleBytes is the room before the operand in scratch: a float32 a row.
@@ -279,7 +309,7 @@ func scratchFloat(w *Weight, rows int) int64 {
 	if w.Fast {
 		planes = 1
 	}
-	return unscaleBytes(rows) + int64(ceil(rows, convertRound))*int64(ceil(w.K, f.block)*f.block/operandValues)*planes*512
+	return orderedBytes(w, rows) + unscaleBytes(rows) + int64(ceil(rows, convertRound))*int64(ceil(w.K, f.block)*f.block/operandValues)*planes*512
 }
 
 // linearF32 multiplies by float32 weights. The norm of many rows is a launch of

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"hearth/kernels"
@@ -185,6 +186,12 @@ func (p *problem) want(r int) (y, size []float64) {
 		for i := range t.Rows {
 			if err := kernels.Dequantize(w, t.Type, t.Data[i*n:(i+1)*n]); err != nil {
 				panic(err)
+			}
+			if t.Order != nil {
+				stored := slices.Clone(w)
+				for c, k := range t.Order {
+					w[k] = stored[c]
+				}
 			}
 			var sum, abs float64
 			for k, v := range w {

@@ -9,12 +9,14 @@ import (
 )
 
 // packing is the layout of a weight of U4, U8 or F8: tiles of levels, then scales,
-// then zero points, each from a multiple of the unit on. Scales that runs of 32
-// values share are stored once, as the file had them.
+// then zero points, then the order of columns (kernels.Tensor.Order) as int32, each
+// from a multiple of the unit on. Scales that runs of 32 values share are stored
+// once, as the file had them.
 type packing struct {
-	group, groups     int // 2^group runs of 32 of K share a scale; groups of a row
-	tileScale         bool
-	scalesAt, zerosAt int64
+	group, groups              int // 2^group runs of 32 of K share a scale; groups of a row
+	tileScale                  bool
+	ordered                    bool
+	scalesAt, zerosAt, orderAt int64
 }
 
 const packedUnit = 512
@@ -43,6 +45,11 @@ func layoutPacked(w *Weight, f *floatForm, c *cut, rows *tileRows) error {
 	if w.Type != kernels.F8 {
 		w.Bytes += align(entries * zeroEntry)
 	}
+	p.orderAt = w.Bytes
+	order := rows.ts[0].Order
+	if p.ordered = order != nil; p.ordered {
+		w.Bytes += align(4 * int64(w.K))
+	}
 	w.Pack = func(dst []byte, from int64) {
 		for ; len(dst) > 0; dst, from = dst[packedUnit:], from+packedUnit {
 			unit := dst[:packedUnit]
@@ -56,8 +63,13 @@ func layoutPacked(w *Weight, f *floatForm, c *cut, rows *tileRows) error {
 				}
 			case from < p.zerosAt:
 				p.packScales(unit, rows, c.tiles, from-p.scalesAt)
-			default:
+			case from < p.orderAt:
 				p.packZeros(unit, rows, c.tiles, from-p.zerosAt)
+			default:
+				clear(unit)
+				for i, k := range order[(from-p.orderAt)/4 : min(int64(w.K), (from-p.orderAt+packedUnit)/4)] {
+					binary.LittleEndian.PutUint32(unit[4*i:], uint32(k))
+				}
 			}
 		}
 	}

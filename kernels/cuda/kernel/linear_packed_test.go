@@ -3,6 +3,7 @@ package kernel_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"hearth/kernels"
@@ -38,6 +39,54 @@ func TestLinearPacked(t *testing.T) {
 					g.hold(newProblem(typ, s, rand.New(rand.NewPCG(uint64(typ), uint64(s.k)))), tol)
 				})
 			}
+		}
+	}
+}
+
+// TestLinearOrder holds weights whose columns are in an order of their own.
+func TestLinearOrder(t *testing.T) {
+	for i, s := range []shape{
+		{parts: []int{21, 14}, k: 160, norm: true, bias: true},
+		{parts: []int{21, 21}, k: 96, gated: true, norm: true},
+		{parts: []int{18}, k: 288, residual: true},
+	} {
+		typ := []kernels.DType{kernels.U4, kernels.U8, kernels.F8}[i]
+		t.Run(fmt.Sprint(typ), func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(uint64(typ), 7))
+			p := newProblem(typ, s, rng)
+			for _, w := range p.ts {
+				w.Order = make([]int32, s.k)
+				for c, k := range rand.New(rand.NewPCG(1, uint64(s.k))).Perm(s.k) {
+					w.Order[c] = int32(k)
+				}
+			}
+			newFloatGPU(t, 80+10*(i%2)).hold(p, 8e-7)
+		})
+	}
+}
+
+// TestOrderRefused: one weight has one order, and only packed ones have any.
+func TestOrderRefused(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, c := range []struct {
+		want string
+		typ  kernels.DType
+		same bool
+	}{
+		{"columns in different orders", kernels.U4, false},
+		{"got BF16 with columns in an order of their own", kernels.BF16, true},
+		{"got Q8_0 with columns in an order of their own", kernels.Q8_0, true},
+	} {
+		a, b := kerneltest.Tensor(rng, "a", c.typ, 16, 32, 1), kerneltest.Tensor(rng, "b", c.typ, 16, 32, 1)
+		a.Order = make([]int32, 32)
+		for k := range a.Order {
+			a.Order[k] = int32(31 - k)
+		}
+		if c.same {
+			b.Order = a.Order
+		}
+		if _, err := kernel.NewWeight([]*kernels.Tensor{&a, &b}, false, false); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("got %v, wanted it to contain %q", err, c.want)
 		}
 	}
 }
