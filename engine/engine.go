@@ -44,7 +44,7 @@ type Options struct {
 	Context     int    // tokens of a sequence; 0: what the model states, at most MaxDefaultContext
 
 	KVBytes       int64  // cache; 0: computed, see planKV
-	KVType        string // of its values: "f32", "f16", "bf16", or on a GPU "fp8" or "int8"; "": "f16", with Activations "f32" "f32"
+	KVType        string // of its values: "f32", "f16", "bf16", or on a GPU "fp8" or "int8"; "": see defaultCache
 	BlockSize     int    // tokens of a block; 0: 16
 	MaxSequences  int    // running at once; 0: 32
 	MaxStepTokens int    // of all sequences in a step; 0: 256
@@ -147,12 +147,6 @@ func withDefaults(o Options) Options {
 	def(&o.MaxChunk, max(o.MaxStepTokens/2, o.BlockSize))
 	def(&o.QueueLimit, 1024)
 	def(&o.SpeculationBatch, 4)
-	if o.KVType == "" {
-		o.KVType = "f16"
-		if o.Activations == "f32" {
-			o.KVType = "f32" // who wants no rounding wants none
-		}
-	}
 	if o.Device == "" || o.Device == "auto" {
 		o.Device = "cpu"
 	}
@@ -177,6 +171,7 @@ func (e *Engine) open(ctx context.Context) (err error) {
 		return err
 	}
 	e.prog, e.cfg = prog, cfg
+	e.opts.KVType = cmp.Or(e.opts.KVType, defaultCache(e.opts, prog))
 	if e.tok.Size() > cfg.Vocab {
 		return fmt.Errorf("the tokenizer has %d tokens and the output matrix %d rows", e.tok.Size(), cfg.Vocab)
 	}

@@ -67,6 +67,15 @@ func planRoom(o Options, p *kernels.Program, dev kernels.Device) (cacheRoom, err
 	return cacheRoom{own.BlockBytes(p, o.BlockSize), max(room, 1), "what is left of the memory of " + dev.Name(), true}, nil
 }
 
+// defaultCache is the kv_type of a model for which none is asked: half precision,
+// but float32 in the machine's memory where nothing else is rounded either.
+func defaultCache(o Options, p *kernels.Program) string {
+	if (o.Device == "cpu" || o.Device == "ref") && (o.Activations == "f32" || !p.Rounds()) {
+		return "f32"
+	}
+	return "f16"
+}
+
 // planKV sizes the cache: what the operator asked for, else enough for every
 // sequence at full context, within a quarter of the memory that is free, or
 // within what is left on a device with a memory of its own. It always holds one

@@ -6,20 +6,23 @@ import (
 	"testing"
 
 	"hearth/engine/weights/gguftest"
+	"hearth/kernels"
 )
 
 // TestCacheTypes: what kv_type names is what the cache takes, in the plan, on the
 // device and among the terms; what a CPU does not know is refused.
 func TestCacheTypes(t *testing.T) {
-	path := gguftest.WriteLlama(t, gguftest.Options{Seed: 1})
+	path := gguftest.WriteLlama(t, gguftest.Options{Seed: 1, Type: kernels.Q8_0})
+	floats := gguftest.WriteLlama(t, gguftest.Options{Seed: 1})
 	prints := map[string]bool{}
 	for _, c := range []struct {
-		kv, activations, term string
-		bytes                 int64 // of a value
+		path, kv, activations, term string
+		bytes                       int64 // of a value
 	}{
-		{"", "", "f16", 2}, {"f32", "", "f32", 4}, {"bf16", "", "bf16", 2}, {"", "f32", "f32", 4},
+		{path, "", "", "f16", 2}, {path, "f32", "", "f32", 4}, {path, "bf16", "", "bf16", 2}, {path, "", "f32", "f32", 4},
+		{floats, "", "", "f32", 4}, {floats, "f16", "", "f16", 2},
 	} {
-		o := Options{Path: path, KVType: c.kv, Activations: c.activations, KVBytes: 4 << 20, Threads: 1}
+		o := Options{Path: c.path, KVType: c.kv, Activations: c.activations, KVBytes: 4 << 20, Threads: 1}
 		p, err := PlanMemory(o)
 		if err != nil {
 			t.Fatal(err)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 
 	"hearth/engine/model"
@@ -12,6 +13,7 @@ import (
 // MemoryPlan says what a model will take before it is loaded. Sizes are bytes.
 type MemoryPlan struct {
 	Name          string // of the model, as its file states it
+	Device        string // whose memory the sizes are of, but for ProcessBytes and MappedBytes
 	Architecture  string
 	Quantization  string
 	Parameters    int64
@@ -27,7 +29,7 @@ type MemoryPlan struct {
 	KVBytes       int64
 	ScratchBytes  int64 // intermediate results of a step, at most
 	ProcessBytes  int64 // the worker process itself, with tokenizer and grammar tables, about
-	TotalBytes    int64 // without MappedBytes
+	TotalBytes    int64 // of the device's memory, without MappedBytes
 	Available     int64 // free now; 0: not known
 	Fits          bool
 	Reason        string // why it does not fit
@@ -54,12 +56,13 @@ func PlanMemory(o Options) (*MemoryPlan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open model %s: %w", o.Path, err)
 	}
+	o.KVType = cmp.Or(o.KVType, defaultCache(o, prog))
 	need, err := cpu.Need(prog, o.MaxStepTokens, cpu.Options{Threads: o.Threads, Activations: o.Activations, Path: o.KernelPath})
 	if err != nil {
 		return nil, err
 	}
 	p := &MemoryPlan{
-		Name: f.About.Name, Architecture: cfg.Architecture, Quantization: cfg.Quantization, Parameters: cfg.Parameters,
+		Name: f.About.Name, Device: "cpu", Architecture: cfg.Architecture, Quantization: cfg.Quantization, Parameters: cfg.Parameters,
 		Context: cfg.ContextLength, ModelContext: cfg.ModelContext, MaxSequences: o.MaxSequences, FileBytes: f.Size,
 		WeightBytes: need.WeightBytes, MappedBytes: need.MappedBytes, ScratchBytes: need.ScratchBytes, ProcessBytes: processBytes,
 		BlockTokens: o.BlockSize, Available: AvailableMemory(),

@@ -59,7 +59,11 @@ func (l *loaded) newSession(t *run, activations string, tokens int) (*session, e
 		return nil, err
 	}
 	n := (tokens + blockSize - 1) / blockSize
-	if err := dev.Load(l.program, kernels.KVConfig{Blocks: n, BlockSize: blockSize, Type: kernels.F32}); err != nil {
+	cache := kernels.F16 // as the engine's default is
+	if activations == "f32" || !l.program.Rounds() {
+		cache = kernels.F32
+	}
+	if err := dev.Load(l.program, kernels.KVConfig{Blocks: n, BlockSize: blockSize, Type: cache}); err != nil {
 		dev.Close()
 		return nil, err
 	}
