@@ -1,0 +1,51 @@
+//go:build arm64 && !purego
+
+package cpu
+
+import (
+	"sync"
+
+	"golang.org/x/sys/cpu"
+
+	"hearth/kernels"
+)
+
+// sets lists what this processor can run; the first is what is taken unasked.
+// Every arm64 processor has NEON; SDOT came with Armv8.2, and Armv8.4 demands it.
+var sets = sync.OnceValue(func() []*kernelSet {
+	var all []*kernelSet
+	if cpu.ARM64.HasASIMDDP {
+		all = append(all, &dotprod)
+	}
+	return append(all, &neon, &portable)
+})
+
+// dotprod has the integer kernels of dotprod_arm64.s, neon those of neon_arm64.s.
+var (
+	dotprod = withMats("neon-dotprod", &matsDot)
+	neon    = withMats("neon", &matsNeon)
+)
+
+type (
+	matFunc     func(dst *float32, ldd int, w, act *byte, lda, blocks, count int)
+	fmatFunc    func(dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count int)
+	fmatAccFunc func(dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count int, alpha *float32)
+)
+
+// withMats is a set whose integer kernels are given, by type and columns; those of
+// float32 matrices are NEON, the rest is portable.
+func withMats(name string, mats *[len(matsNeon)][maxCols + 1]matFunc) kernelSet {
+	s := portable
+	s.name = name
+	s.quantize32 = func(dst []byte, x []float32) { quantize32Neon(&dst[0], &x[0], len(x)/32) }
+	s.mat = func(t kernels.DType, cols int, dst *float32, ldd int, w, act *byte, lda, blocks, count int) {
+		mats[t][cols](dst, ldd, w, act, lda, blocks, count)
+	}
+	s.fmat = func(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count int) {
+		fmatsNeon[t][cols](dst, ldd, w, stride, x, ldx, k, count)
+	}
+	s.fmatAcc = func(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count int, alpha *float32) {
+		fmatAccsNeon[t][cols](dst, ldd, w, stride, x, ldx, k, count, alpha)
+	}
+	return s
+}
