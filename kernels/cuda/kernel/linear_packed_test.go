@@ -19,6 +19,7 @@ var packedShapes = []shape{
 	{parts: []int{21, 21}, k: 224, gated: true, norm: true, bias: true},
 	{parts: []int{64, 64}, k: 128, gated: true, gelu: true, residual: true},
 	{parts: []int{33}, k: 800, norm: true},
+	{parts: []int{3}, k: 4640, norm: true}, // segments of more than a piece of one_row
 	{parts: []int{35}, k: 96, norm: true, fast: true},
 }
 
