@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"math"
+	"unsafe"
 
 	"hearth/kernels"
 )
@@ -106,6 +107,7 @@ func (d *Device) attendTile(th int, a *attnStage, s *kernels.Span, r0, rows int3
 	clear(t.sc.acc[:t.cols*t.layer.dim])
 	first := int(s.Context + r0)
 	t.blocks, t.kvHead, t.index = s.Blocks, h0/(t.a.Heads/t.a.KVHeads), a.op.Layer
+	t.last = first + int(rows) - 1
 	for base := t.from(first) / keyTile * keyTile; base < first+int(rows); base += keyTile {
 		t.keys(base, first, int(rows))
 	}
@@ -131,6 +133,7 @@ type tile struct {
 	n, cols       int
 	blocks        []int32 // of the span
 	index, kvHead int     // layer and KV head in the cache
+	last          int     // position that is the last to be seen
 }
 
 // from is the first position that a query at pos sees.
@@ -165,35 +168,89 @@ func (t *tile) keys(base, first, rows int) {
 	}
 }
 
+// widened is from how many columns on a tile of keys and values is turned into
+// float32 once for all of them.
+const widened = 12
+
 // fold: columns [c0, c1) see keys [lo, hi) of the tile at base.
 func (t *tile) fold(base, lo, hi, c0, c1 int) {
-	ks, dim, wide, size := t.d.ks, t.a.HeadDim, t.layer.dim, t.d.kv.BlockSize
-	c := &t.d.cache
-	stride := wide * panelRows * c.size
-	count := tiles(c1-c0, maxCols)
-	for b := lo / size; b*size < hi; b++ {
-		keys, _ := c.head(t.index, int(t.blocks[base/size+b]), t.kvHead)
-		n := panels(min(hi-b*size, size))
-		for i := range count {
-			from, to := share(c1-c0, i, count)
-			from += c0
-			ks.fmat(c.t, to+c0-from, &t.sc.scores[from*keyTile+b*size], 4*keyTile, &keys[0], stride, &t.sc.q[from*dim], 4*dim, dim, n)
-		}
+	ks, dim, wide := t.d.ks, t.a.HeadDim, t.layer.dim
+	whole := c1-c0 >= widened
+	if whole {
+		t.widen(base, lo, hi)
+		t.columns(c0, c1, func(c, cols int) {
+			ks.fmat(kernels.F32, cols, &t.sc.scores[c*keyTile], 4*keyTile, (*byte)(unsafe.Pointer(&t.sc.keys[0])), 4*wide*panelRows,
+				&t.sc.q[c*dim], 4*dim, dim, panels(hi))
+		})
+	} else {
+		t.score(base, lo, hi, c0, c1)
 	}
 	for i := c0; i < c1; i++ {
 		t.sc.alpha[i] = t.soften(t.sc.scores[i*keyTile:(i+1)*keyTile], lo, hi, &t.sc.state[i])
 	}
+	if !whole {
+		t.weigh(base, lo, hi, c0, c1)
+		return
+	}
+	t.columns(c0, c1, func(c, cols int) {
+		ks.fmatAcc(kernels.F32, cols, &t.sc.acc[c*wide], 4*wide, (*byte)(unsafe.Pointer(&t.sc.vals[lo*panelRows])), 4*keyTile*panelRows,
+			&t.sc.scores[c*keyTile+lo], 4*keyTile, hi-lo, wide/panelRows, &t.sc.alpha[c])
+	})
+}
+
+// columns cuts columns [c0, c1) into near-equal tiles of what a kernel takes.
+func (t *tile) columns(c0, c1 int, f func(c, cols int)) {
+	count := tiles(c1-c0, maxCols)
+	for i := range count {
+		from, to := share(c1-c0, i, count)
+		f(c0+from, to-from)
+	}
+}
+
+// widen turns what is seen of the tile at base into float32: keys (keyTile/8,
+// dim, 8) and values (dim/8, keyTile, 8).
+func (t *tile) widen(base, lo, hi int) {
+	ks, wide, size, c := t.d.ks, t.layer.dim, t.d.kv.BlockSize, &t.d.cache
+	for b := lo / size; b*size < hi; b++ {
+		keys, vals := c.head(t.index, int(t.blocks[base/size+b]), t.kvHead)
+		ks.widen(c.t, &t.sc.keys[b*size*wide], &keys[0], size/panelRows*wide)
+		for p := range wide / panelRows {
+			ks.widen(c.t, &t.sc.vals[(p*keyTile+b*size)*panelRows], &vals[p*size*panelRows*c.size], size)
+		}
+	}
+}
+
+// score multiplies columns [c0, c1) by keys [lo, hi) as they lie in the cache.
+func (t *tile) score(base, lo, hi, c0, c1 int) {
+	ks, dim, size, c := t.d.ks, t.a.HeadDim, t.d.kv.BlockSize, &t.d.cache
+	stride := t.layer.dim * panelRows * c.size
+	for b := lo / size; b*size < hi; b++ {
+		keys, vals := c.head(t.index, int(t.blocks[base/size+b]), t.kvHead)
+		ks.touch(vals)
+		if next := base/size + b + 1; next*size <= t.last {
+			later, _ := c.head(t.index, int(t.blocks[next]), t.kvHead)
+			ks.touch(later)
+		}
+		n := panels(min(hi-b*size, size))
+		t.columns(c0, c1, func(at, cols int) {
+			ks.fmat(c.t, cols, &t.sc.scores[at*keyTile+b*size], 4*keyTile, &keys[0], stride, &t.sc.q[at*dim], 4*dim, dim, n)
+		})
+	}
+}
+
+// weigh adds values [lo, hi) as they lie in the cache to columns [c0, c1), after
+// these were multiplied by their alpha.
+func (t *tile) weigh(base, lo, hi, c0, c1 int) {
+	ks, wide, size, c := t.d.ks, t.layer.dim, t.d.kv.BlockSize, &t.d.cache
 	alpha := t.sc.alpha
 	for b := lo / size; b*size < hi; b++ {
 		_, vals := c.head(t.index, int(t.blocks[base/size+b]), t.kvHead)
 		k0, k1 := max(lo, b*size), min(hi, (b+1)*size)
 		skip := (k0 - b*size) * panelRows * c.size
-		for i := range count {
-			from, to := share(c1-c0, i, count)
-			from += c0
-			ks.fmatAcc(c.t, to+c0-from, &t.sc.acc[from*wide], 4*wide, &vals[skip], size*panelRows*c.size,
-				&t.sc.scores[from*keyTile+k0], 4*keyTile, k1-k0, wide/panelRows, &alpha[from])
-		}
+		t.columns(c0, c1, func(at, cols int) {
+			ks.fmatAcc(c.t, cols, &t.sc.acc[at*wide], 4*wide, &vals[skip], size*panelRows*c.size,
+				&t.sc.scores[at*keyTile+k0], 4*keyTile, k1-k0, wide/panelRows, &alpha[at])
+		})
 		alpha = t.sc.ones
 	}
 }

@@ -70,10 +70,16 @@ type kernelSet struct {
 	// fmatAcc starts from dst · alpha[c] instead of 0.
 	fmatAcc func(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count int, alpha *float32)
 
+	// widen turns vecs·8 values of F32, F16 or BF16 into float32.
+	widen func(t kernels.DType, dst *float32, src *byte, vecs int)
+
 	// softmax folds scores s[lo:hi)·scale into st and turns all 8·vecs scores
 	// into weights (0 outside [lo, hi)). It returns what earlier sums are to be
 	// multiplied by.
 	softmax func(s *float32, vecs, lo, hi int, scale float32, st *softState) float32
+
+	// touch asks for memory that will soon be read; it reads nothing.
+	touch func(b []byte)
 
 	// half rounds x to F16 or BF16.
 	half func(t kernels.DType, dst []uint16, x []float32)

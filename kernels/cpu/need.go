@@ -64,7 +64,7 @@ func (d *Device) threadScratch(rows, cols, expanded int) int64 {
 	for _, l := range d.p.KV {
 		dim = max(dim, l.HeadDim)
 	}
-	own += 4 * int64(attnCols) * int64(2*dim+keyTile+8)
+	own += 4*int64(attnCols)*int64(2*dim+keyTile+8) + 8*int64(keyTile)*int64(panels(dim)*panelRows)
 	rope := int64(rows) * int64(dim) * 8
 	return act + rope + int64(d.threads)*own
 }

@@ -55,6 +55,14 @@ func portableFmat(t kernels.DType, cols int, dst *float32, ldd int, w *byte, str
 	}
 }
 
+func portableWiden(t kernels.DType, dst *float32, src *byte, vecs int) {
+	panel := unsafe.Slice(src, vecs*panelRows*t.BlockBytes())
+	out := unsafe.Slice((*[panelRows]float32)(unsafe.Pointer(dst)), vecs)
+	for k := range out {
+		floatPanel(&out[k], t, panel, k)
+	}
+}
+
 // Constants of exp32 (Cody and Waite's reduction; the polynomial is that of the
 // Cephes library's expf, S. L. Moshier). The error is below 2 ulp.
 const (

@@ -18,7 +18,9 @@ var portable = kernelSet{
 		portableFmat(t, cols, dst, ldd, w, stride, x, ldx, k, count, nil)
 	},
 	fmatAcc:    portableFmat,
+	widen:      portableWiden,
 	softmax:    portableSoftmax,
+	touch:      func([]byte) {},
 	half:       half,
 	sumSquares: sumSquares,
 	scaleMul:   scaleMul,

@@ -55,10 +55,12 @@ func withInts(name string, tileCols int, ints []intFuncs, peak func(n int)) kern
 		fmatAcc: func(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count int, alpha *float32) {
 			avx2FmatAcc[t][cols](dst, ldd, w, stride, x, ldx, k, count, alpha)
 		},
+		widen: func(t kernels.DType, dst *float32, src *byte, vecs int) { avx2Widen[t](dst, src, vecs) },
 		softmax: func(s *float32, vecs, lo, hi int, scale float32, st *softState) float32 {
 			return softmaxAVX2(s, vecs, lo, hi, scale, (*float32)(unsafe.Pointer(st)))
 		},
-		half: avx2Half,
+		touch: func(b []byte) { touchAVX2(&b[0], (len(b)+63)/64) },
+		half:  avx2Half,
 		peakInts: func(rounds int) int {
 			peak(rounds)
 			return rounds * 12 * 64
@@ -158,6 +160,7 @@ var (
 		kernels.F16:  {1: fmatF16x1, 2: fmatF16x2, 3: fmatF16x3, 4: fmatF16x4},
 		kernels.BF16: {1: fmatBF16x1, 2: fmatBF16x2, 3: fmatBF16x3, 4: fmatBF16x4},
 	}
+	avx2Widen   = [...]func(dst *float32, src *byte, vecs int){kernels.F32: widenF32, kernels.F16: widenF16, kernels.BF16: widenBF16}
 	avx2FmatAcc = [...][maxCols + 1]fmatAccFunc{
 		kernels.F32:  {1: fmatAccF32x1, 2: fmatAccF32x2, 3: fmatAccF32x3, 4: fmatAccF32x4},
 		kernels.F16:  {1: fmatAccF16x1, 2: fmatAccF16x2, 3: fmatAccF16x3, 4: fmatAccF16x4},

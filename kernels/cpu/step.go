@@ -30,6 +30,7 @@ type scratch struct {
 	expanded    []byte    // two expanded panels
 	q           []float32 // (attnCols, dim)
 	scores      []float32 // (attnCols, keyTile)
+	keys, vals  []float32 // a tile of them, see tile.widen
 	acc         []float32 // (attnCols, dim)
 	state       []softState
 	half        []uint16  // a key and a value
@@ -171,6 +172,7 @@ func (d *Device) reserveScratch() {
 		s.q = make([]float32, attnCols*dim)
 		s.acc = make([]float32, attnCols*dim)
 		s.scores = make([]float32, attnCols*keyTile)
+		s.keys, s.vals = make([]float32, dim*keyTile), make([]float32, dim*keyTile)
 		s.state = make([]softState, attnCols)
 		s.half = make([]uint16, 2*dim)
 		s.alpha, s.ones = make([]float32, attnCols), make([]float32, attnCols)
@@ -203,7 +205,7 @@ func (d *Device) countScratch() {
 	}
 	for i := range d.scratch {
 		s := &d.scratch[i]
-		n += len(s.act.act32) + len(s.expanded) + 4*(len(s.act.floats)+len(s.panel)+len(s.q)+len(s.acc)+len(s.scores)+len(s.alpha)) +
+		n += len(s.act.act32) + len(s.expanded) + 4*(len(s.act.floats)+len(s.panel)+len(s.q)+len(s.acc)+len(s.scores)+len(s.keys)+len(s.vals)+len(s.alpha)) +
 			len(s.state)*int(unsafe.Sizeof(softState{}))
 	}
 	d.scrBytes.Store(int64(n))

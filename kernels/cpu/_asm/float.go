@@ -171,3 +171,20 @@ func (f *floatMat) next(ptr []reg.GPVirtual, x columns, n int) {
 	}
 	x.advance(4 * n)
 }
+
+// widen turns 8·vecs values into float32.
+func widen(t floatType) {
+	TEXT(label("widen%s", t.name), NOSPLIT, "func(dst *float32, src *byte, vecs int)")
+	Pragma("noescape")
+	dst, src, left := Load(Param("dst"), GP64()).(reg.GPVirtual), Load(Param("src"), GP64()).(reg.GPVirtual), Load(Param("vecs"), GP64())
+	Label("vec")
+	v := YMM()
+	loadFloats(t, Mem{Base: src}, v)
+	VMOVUPS(v, Mem{Base: dst})
+	ADDQ(bytes(panelRows*t.size), src)
+	ADDQ(bytes(4*panelRows), dst)
+	DECQ(left)
+	JNZ(LabelRef("vec"))
+	VZEROUPPER()
+	RET()
+}

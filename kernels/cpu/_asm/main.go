@@ -73,6 +73,7 @@ func others() {
 			fmat(t, cols, false)
 			fmat(t, cols, true)
 		}
+		widen(t)
 	}
 	quantize32()
 	softmax()
@@ -84,6 +85,7 @@ func others() {
 	half()
 	peakInts()
 	readBytes()
+	touch()
 	pause()
 }
 

@@ -251,7 +251,7 @@ func mat32(s spec, cols int) {
 
 // ahead is how far before its use memory is asked for, in bytes: weights are read
 // once a step, so a kernel for few columns waits for little else.
-const ahead = 2048
+const ahead = 1024
 
 // prefetch asks for the lines of n bytes ahead of p.
 func prefetch(p reg.GPVirtual, n int) {
