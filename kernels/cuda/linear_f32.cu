@@ -1,7 +1,7 @@
 // Linears with float32 weights: y = x·Wᵀ by FMA in ascending order of k. Lane n of a warp has output n of a tile of 32, and W lies as
 // [tile][k/4][lane] 16 bytes. K is cut into segments of seg·32 values by the shape of W; warp s sums segment s from 0, and the
 // result is ((0 + s0) + s1) + …. All row counts do the same: a block has R rows, and more rows are more blocks.
-#include "activation.cuh"
+#include "post_norm.cuh"
 
 typedef unsigned int u32;
 
@@ -84,8 +84,9 @@ __device__ __forceinline__ void linear(const float4* __restrict__ w, const float
 
 #define LINEAR(NAME, R, NT)                                                                                                    \
 	extern "C" __global__ void __launch_bounds__(512, 1) NAME(const float4* w, const float* x, int ldx, const float* norm, float eps, \
-		float* y, int ldy, const float* bias, int rows, int k, int out, int tiles, int fours, int seg, u32 flags) {               \
+		float* y, int ldy, const float* bias, int rows, int k, int out, int tiles, int fours, int seg, u32 flags, POST_NORM) {    \
 		linear<R, NT>(w, x, ldx, norm, eps, y, ldy, bias, rows, k, out, tiles, fours, seg, flags);                                \
+		if (R <= kPostRows) post_norm(MAKE_POST_NORM, y, ldy, rows, out);                                                         \
 	}
 
 LINEAR(linear_f32_1_1, 1, 1)

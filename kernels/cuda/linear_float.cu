@@ -1,6 +1,7 @@
 // Linears with bf16 and f16 weights. linear_float.cuh says how they compute; kernel/linear_float.go lays out W and chooses.
 #include "linear_float_row.cuh"
 #include "linear_float_tiers.cuh"
+#include "post_norm.cuh"
 
 #define LINEAR(NAME, TYPE)                                                                                                     \
 	extern "C" __global__ void __launch_bounds__(256) NAME##_convert(const float* x, int ldx, const float* norm, float eps,        \
@@ -26,20 +27,22 @@
 
 #define ONE_ROW(NAME, TYPE, NT)                                                                                                \
 	extern "C" __global__ void __launch_bounds__(512, 1) NAME(const uint4* w, const float* x, const float* norm, float eps, float* y, \
-		const float* bias, int k, int out, int tiles, int blocks, int seg, u32 flags) {                                           \
+		const float* bias, int k, int out, int tiles, int blocks, int seg, u32 flags, POST_NORM) {                                \
 		Linear c = {};                                                                                                            \
 		c.w = w, c.x = x, c.norm = norm, c.eps = eps, c.y = y, c.bias = bias, c.rows = 1, c.k = k;                                \
 		c.out = out, c.tiles = tiles, c.blocks = blocks, c.seg = seg, c.flags = flags;                                            \
 		one_row<Dense<TYPE>, NT>(c);                                                                                              \
+		post_norm(MAKE_POST_NORM, y, 0, 1, out);                                                                                  \
 	}
 
 #define DIRECT(NAME, TYPE, NT)                                                                                                 \
 	extern "C" __global__ void __launch_bounds__(512, 1) NAME(const uint4* w, const float* x, int ldx, const float* norm, float eps,  \
-		float* y, int ldy, const float* bias, int rows, int k, int out, int tiles, int blocks, int seg, u32 flags) {              \
+		float* y, int ldy, const float* bias, int rows, int k, int out, int tiles, int blocks, int seg, u32 flags, POST_NORM) {   \
 		Linear c = {};                                                                                                            \
 		c.w = w, c.x = x, c.ldx = ldx, c.norm = norm, c.eps = eps, c.y = y, c.ldy = ldy, c.bias = bias, c.rows = rows, c.k = k;   \
 		c.out = out, c.tiles = tiles, c.blocks = blocks, c.seg = seg, c.flags = flags;                                            \
 		direct<Dense<TYPE>, NT>(c);                                                                                               \
+		post_norm(MAKE_POST_NORM, y, ldy, rows, out);                                                                             \
 	}
 
 #define SKINNY(NAME, TYPE, NB)                                                                                                 \

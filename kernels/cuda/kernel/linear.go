@@ -137,8 +137,8 @@ func Linear(t Target, w *Weight, c LinearCall) ([]Launch, error) {
 		return linearInt(t, w, c)
 	}
 	ls, err := linearFloat(t, w, c)
-	if err != nil {
-		return nil, err
+	if err != nil || endsWithPost(w, c.Rows) {
+		return ls, err
 	}
 	return c.withPost(t, ls, w.N)
 }

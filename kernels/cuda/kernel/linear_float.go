@@ -3,6 +3,7 @@ package kernel
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"hearth/kernels"
 )
@@ -220,6 +221,13 @@ func orderedBytes(w *Weight, rows int) int64 {
 	return int64(ceil(4*rows*ceil(w.K, 4)*4, 256) * 256)
 }
 
+// endsWithPost tells whether the kernels of a weight end with a post norm for a
+// number of rows.
+func endsWithPost(w *Weight, rows int) bool {
+	f := formOf(w.Type)
+	return !f.packed() && rows <= directRows
+}
+
 // linearTier gives the launches of the tier for the rows.
 func linearTier(t Target, w *Weight, c LinearCall) []Launch {
 	f := formOf(w.Type)
@@ -238,6 +246,10 @@ func linearTier(t Target, w *Weight, c LinearCall) []Launch {
 	if w.Gated || u.tiles/2 >= t.SMs {
 		n = 2
 	}
+	var post []any
+	if endsWithPost(w, c.Rows) {
+		post = c.postParams()
+	}
 	if c.Rows == 1 && w.K%4 == 0 {
 		entry := f.entry
 		if w.Type == kernels.U4 && w.packed.group == 0 {
@@ -246,15 +258,15 @@ func linearTier(t Target, w *Weight, c LinearCall) []Launch {
 		return []Launch{{
 			Module: f.module, Name: fmt.Sprintf("%s_one_row_%d", entry, n),
 			Grid: Dim{uint32(ceil(u.tiles, n)), 1, 1}, Block: Dim{uint32(max(256, 32*u.segments)), 1, 1}, // the norm takes 256
-			Params: Pack(append(weight, c.X.Addr, c.Norm, c.Eps, c.Y.Addr, c.Bias, int32(w.K), out, tiles, blocks, seg, flags)...),
+			Params: Pack(slices.Concat(weight, []any{c.X.Addr, c.Norm, c.Eps, c.Y.Addr, c.Bias, int32(w.K), out, tiles, blocks, seg, flags}, post)...),
 		}}
 	}
 	if c.Rows <= directRows {
 		return []Launch{{
 			Module: f.module, Name: fmt.Sprintf("%s_direct_%d", f.entry, n),
 			Grid: Dim{uint32(ceil(u.tiles, n)), 1, 1}, Block: Dim{u.threads(), 1, 1},
-			Params: Pack(append(weight, c.X.Addr, int32(c.X.Stride), c.Norm, c.Eps, c.Y.Addr, int32(c.Y.Stride), c.Bias,
-				int32(c.Rows), int32(w.K), out, tiles, blocks, seg, flags)...),
+			Params: Pack(slices.Concat(weight, []any{c.X.Addr, int32(c.X.Stride), c.Norm, c.Eps, c.Y.Addr, int32(c.Y.Stride), c.Bias,
+				int32(c.Rows), int32(w.K), out, tiles, blocks, seg, flags}, post)...),
 		}}
 	}
 	columns := ceil(c.Rows, convertRound)
@@ -337,8 +349,8 @@ func linearF32(w *Weight, c LinearCall) ([]Launch, error) {
 	return append(launches, Launch{
 		Module: f.module, Name: fmt.Sprintf("%s_%d_%d", f.entry, r, n),
 		Grid: Dim{uint32(ceil(u.tiles, n)), uint32(ceil(c.Rows, r)), 1}, Block: Dim{u.threads(), 1, 1},
-		Params: Pack(w.Addr, x.Addr, int32(x.Stride), norm, c.Eps, c.Y.Addr, int32(c.Y.Stride), c.Bias,
-			int32(c.Rows), int32(w.K), int32(u.out), int32(u.tiles), int32(u.blocks), int32(u.seg), c.flags(w)),
+		Params: Pack(append([]any{w.Addr, x.Addr, int32(x.Stride), norm, c.Eps, c.Y.Addr, int32(c.Y.Stride), c.Bias,
+			int32(c.Rows), int32(w.K), int32(u.out), int32(u.tiles), int32(u.blocks), int32(u.seg), c.flags(w)}, c.postParams()...)...),
 	}), nil
 }
 

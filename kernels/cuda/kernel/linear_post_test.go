@@ -13,7 +13,7 @@ import (
 )
 
 // postTypes are one type of each family of linears.
-var postTypes = []kernels.DType{kernels.Q8_0, kernels.Q4_K}
+var postTypes = []kernels.DType{kernels.Q8_0, kernels.Q4_K, kernels.BF16, kernels.F32}
 
 // TestPostNorm: a linear that ends with a norm and a sum gives the bits that
 // three launches give, the first time and again.
@@ -42,7 +42,8 @@ func runPost(t testing.TB, m *ptxtest.Machine, typ kernels.DType, n int) {
 	call := kernel.LinearCall{X: kernel.Mat{Addr: m.Floats(randomFloats(rng, most*k)), Stride: k},
 		Scratch: m.Room(int(kernel.ScratchBytes(weight, most))), Counters: m.Bytes(make([]byte, kernel.CounterBytes))}
 	norm, residual := m.Floats(randomFloats(rng, n)), randomFloats(rng, most*stride)
-	room := func() kernel.Mat { return kernel.Mat{Addr: m.Floats(make([]float32, most*stride)), Stride: stride} }
+	before := randomFloats(rng, most*stride) // what lies beside a row must not count
+	room := func() kernel.Mat { return kernel.Mat{Addr: m.Floats(before), Stride: stride} }
 	for _, rows := range []int{1, 3, 8, most} {
 		call.Rows, call.Post = rows, nil
 		sums := [3]kernel.Mat{}
