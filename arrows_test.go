@@ -51,7 +51,7 @@ var arrows = map[string][]string{
 	"hearth/engine/remote":        {},
 	"hearth/engine/replica":       {},
 	"hearth/engine/worker":        {"hearth/engine/worker/*"},
-	"hearth/engine/worker/host":   {"hearth/engine", "hearth/engine/remote"},
+	"hearth/engine/worker/host":   {"hearth/engine", "hearth/engine/remote", "hearth/engine/worker/report"},
 	"hearth/engine/worker/gpu":    {"hearth/engine", "hearth/engine/remote", "hearth/engine/worker/*", "hearth/kernels", "hearth/kernels/*"},
 	"hearth/engine/worker/*":      {},
 	"hearth/engine/*":             {"hearth/kernels"},

@@ -9,9 +9,7 @@ import (
 
 	"hearth/appliance/config"
 	"hearth/appliance/progress"
-	"hearth/engine"
 	"hearth/engine/infer"
-	"hearth/engine/worker/host"
 )
 
 // jobRun finishes a command that has started a job: it follows it, or with
@@ -113,6 +111,8 @@ func modelPlanCommand() *command {
 	return &command{
 		name: "plan", args: "MODEL", short: "tell what a model would take in memory before it is loaded",
 		long: `MODEL is a name of hearth model list, or a .gguf file or folder of safetensors.
+It is planned for the device that it is configured for: on a GPU for that one's
+memory and type of cache, or for the CPU with the reason why it would go there.
 Exits 1 if it does not fit, and names the longest context that would.`,
 		setup: modelSetup(func(fs *flag.FlagSet, af *adminFlags) func(context.Context, *Env, *modelPlace, []string) error {
 			var q planQuery
@@ -152,7 +152,19 @@ func (p *modelPlace) plan(ctx context.Context, q planQuery) (modelPlan, error) {
 	if err != nil {
 		return modelPlan{}, err
 	}
-	spec := modelSpec{Model: config.NewModel(filepath.Base(q.Name), q.Name), File: q.Name}
+	conf, err := p.control().config()
+	if err != nil {
+		return modelPlan{}, err
+	}
+	spec := modelSpec{Model: config.NewModel(filepath.Base(q.Name), q.Name), CUDA: conf.CUDA, File: q.Name}
+	for _, m := range conf.Models {
+		if m.Name == q.Name {
+			spec.Model, spec.File = m, p.dir.resolve(m.Path)
+		}
+	}
+	if conf.CUDA.Library != "" {
+		spec.CUDA.Library = p.dir.resolve(conf.CUDA.Library)
+	}
 	if p.lib != nil {
 		if file, err := p.lib.Path(q.Name); err == nil {
 			spec.File = file
@@ -162,26 +174,30 @@ func (p *modelPlace) plan(ctx context.Context, q planQuery) (modelPlan, error) {
 		return modelPlan{}, infer.Errorf(infer.CodeNotFound, "there is no model %.200q: neither installed nor a file", q.Name)
 	}
 	o.apply(&spec)
-	m, err := engine.PlanMemory(cpuSpec(newWorkerSpec(spec)).Options(host.Build()))
-	if err != nil {
-		return modelPlan{}, &infer.Error{Code: infer.CodeInvalid, Message: err.Error()}
-	}
-	return newModelPlan(q.Name, m), nil
+	out, err := planSpec(ctx, p.dir, &gpus{}, spec, false)
+	out.Name = q.Name
+	return out, err
 }
 
 func (p *modelPlan) write(w io.Writer) error {
 	err := table(w, func(w io.Writer) {
 		fmt.Fprintf(w, "%s\t%s %s, %d tokens of context\n", p.Name, p.Architecture, p.Quantization, p.Context)
+		fmt.Fprintf(w, "on\t%s\n", p.Device)
 		fmt.Fprintf(w, "weights\t%s\n", progress.Size(p.WeightBytes))
 		fmt.Fprintf(w, "cache\t%s\t%d blocks of %d tokens: %d sequences of full context at once\n", progress.Size(p.KVBytes), p.KVBlocks, p.BlockTokens, p.FullSequences)
 		fmt.Fprintf(w, "scratch\t%s\n", progress.Size(p.ScratchBytes))
-		fmt.Fprintf(w, "process\t%s\tabout\n", progress.Size(p.ProcessBytes))
+		if p.Device == deviceCPU {
+			fmt.Fprintf(w, "process\t%s\tabout\n", progress.Size(p.ProcessBytes))
+		}
 		fmt.Fprintf(w, "in all\t%s\n", progress.Size(p.TotalBytes))
 		fmt.Fprintf(w, "free\t%s\n", sizeOrDash(p.AvailableBytes))
 		if p.MappedBytes > 0 {
 			fmt.Fprintf(w, "and\t%s\tof the file are read in place, from memory that can be taken back\n", progress.Size(p.MappedBytes))
 		}
 	})
+	if err == nil && p.Note != "" {
+		_, err = fmt.Fprintf(w, "it would be on the CPU: %s\n", p.Note)
+	}
 	switch {
 	case err != nil:
 	case p.Fits && p.Loaded:

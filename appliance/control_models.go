@@ -14,7 +14,6 @@ import (
 	"hearth/engine"
 	"hearth/engine/artifact"
 	"hearth/engine/infer"
-	"hearth/engine/worker/host"
 	"hearth/store"
 	"hearth/web/admin"
 )
@@ -439,6 +438,7 @@ type planQuery struct {
 // modelPlan is engine.MemoryPlan as JSON, with the parameters that were planned.
 type modelPlan struct {
 	Name           string `json:"name"`
+	Device         string `json:"device"`
 	Architecture   string `json:"architecture"`
 	Quantization   string `json:"quantization"`
 	Parameters     int64  `json:"parameters"`
@@ -463,11 +463,13 @@ type modelPlan struct {
 	// Loaded says that the model is in memory now, so that what is free is so
 	// beside it.
 	Loaded bool `json:"loaded"`
+	// Note says why the model would be on the CPU though it may be on a GPU.
+	Note string `json:"note,omitempty"`
 }
 
 func newModelPlan(name string, p *engine.MemoryPlan) modelPlan {
 	return modelPlan{
-		Name: name, Architecture: p.Architecture, Quantization: p.Quantization, Parameters: p.Parameters, Context: p.Context,
+		Name: name, Device: p.Device, Architecture: p.Architecture, Quantization: p.Quantization, Parameters: p.Parameters, Context: p.Context,
 		ModelContext: p.ModelContext, MaxSequences: p.MaxSequences, FileBytes: p.FileBytes, WeightBytes: p.WeightBytes,
 		MappedBytes: p.MappedBytes, KVBlocks: p.KVBlocks, BlockTokens: p.BlockTokens, KVTokenBytes: p.KVTokenBytes, KVBytes: p.KVBytes,
 		ScratchBytes: p.ScratchBytes, ProcessBytes: p.ProcessBytes, TotalBytes: p.TotalBytes, AvailableBytes: p.Available,
@@ -488,11 +490,12 @@ func planModel(ctx context.Context, c *control, q planQuery) (modelPlan, error) 
 	if err != nil {
 		return modelPlan{}, err
 	}
-	p, err := planSpec(c.server, spec, o)
-	if lm := c.server.models.get(q.Name); err == nil && lm != nil {
-		p.Loaded = lm.health(ctx).Ready
+	o.apply(&spec)
+	if err := c.server.unpack(&spec); err != nil {
+		return modelPlan{}, err
 	}
-	return p, err
+	lm := c.server.models.get(q.Name)
+	return planSpec(ctx, c.dir, &c.server.gpus, spec, lm != nil && lm.health(ctx).Ready)
 }
 
 // specOf is how a model is or would be served.
@@ -509,16 +512,4 @@ func (a *Appliance) specOf(name string) (modelSpec, error) {
 		return s, noSuchModel(name)
 	}
 	return s, nil
-}
-
-func planSpec(a *Appliance, s modelSpec, o override) (modelPlan, error) {
-	o.apply(&s)
-	if err := a.unpack(&s); err != nil {
-		return modelPlan{}, err
-	}
-	p, err := engine.PlanMemory(cpuSpec(newWorkerSpec(s)).Options(host.Build()))
-	if err != nil {
-		return modelPlan{}, &infer.Error{Code: infer.CodeInvalid, Message: err.Error()}
-	}
-	return newModelPlan(s.Name, p), nil
 }

@@ -52,8 +52,9 @@ const (
 	benchSlack    = time.Minute
 )
 
-// askGPU has a GPU worker answer once.
-func askGPU(ctx context.Context, dir dataDir, command string, q report.Query, limit time.Duration, into any) error {
+// askGPU has a GPU worker answer once. q is a report.Query, or a host.Spec for a
+// plan.
+func askGPU(ctx context.Context, dir dataDir, command string, q any, limit time.Duration, into any) error {
 	c, err := gpuCommand(dir, command, q)
 	if err != nil {
 		return err
@@ -86,6 +87,7 @@ const (
 	gpuList   = "list"
 	gpuDoctor = "doctor"
 	gpuBench  = "bench"
+	gpuPlan   = "plan"
 )
 
 func asFault(err error) *report.Fault {

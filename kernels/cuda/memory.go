@@ -87,6 +87,25 @@ func (d *Device) Room(p *kernels.Program, rows int) (int64, error) {
 	return room, nil
 }
 
+// Plan is what Load of p would take beside the cache, with what the driver takes by
+// itself, and how much of the GPU's memory is free. Steps have at most rows tokens.
+func (d *Device) Plan(p *kernels.Program, kv kernels.KVConfig, rows int) (weights, scratch, free int64, err error) {
+	o := d.o
+	o.Rows, o.Sequences = rows, min(o.Sequences, rows)
+	n, err := Need(p, kv, o)
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	err = d.g.Do(func() (err error) {
+		free, _, err = d.g.Memory()
+		return err
+	})
+	if err != nil {
+		return 0, 0, 0, fmt.Errorf("%s: %w", d.Name(), err)
+	}
+	return n.WeightBytes, n.ScratchBytes + spare, free, nil
+}
+
 // maxBlocks bounds the blocks of a cache, so that tokens can be counted in 32 bits.
 const maxBlocks = 1 << 26
 

@@ -32,7 +32,7 @@ REAL_TOKENS = 4
 
 class Server:
     def __init__(self, binary, models, library=None, flags=(), more="", wait=True, **env):
-        self.dir = tempfile.mkdtemp(prefix="hearth-gpu-")
+        self.binary, self.dir = binary, tempfile.mkdtemp(prefix="hearth-gpu-")
         self.log = open(self.dir + "/log", "w+")
         text = f'[cuda]\nlibrary = "{library}"\nstall = "10m"\n' if library else ""  # an interpreter is no GPU
         for name, path in models.items():
@@ -83,6 +83,11 @@ class Server:
         a = self.post("/v1/completions", {"model": model, "prompt": prompt, "max_tokens": most, "temperature": 0, "ignore_eos": True, "return_token_ids": True})
         return a["choices"][0]["token_ids"]
 
+    def plan(self, model, *args):
+        """What hearth model plan says of a model of this server, and the words where it says none."""
+        r = subprocess.run([self.binary, "model", "plan", model, "--data", self.dir + "/data", "--json", *args], capture_output=True, text=True)
+        return (json.loads(r.stdout) if r.stdout else {}), r.stderr
+
     def stop(self):
         self.proc.terminate()
         self.proc.wait(60)
@@ -123,6 +128,8 @@ def devices(report, binary, fake):
     report.check(s.said == "ready\n", f"with a GPU: {s.said!r}")
     metrics = s.get("/metrics")
     report.check('hearth_model_ready{device="cuda:0"' in metrics and "hearth_model_degraded" not in metrics, "metrics of a model on a GPU")
+    p, _ = s.plan("m", "--kv-memory", "64MiB")
+    report.check(p.get("device") == "cuda:0" and p["fits"] and p["loaded"] and p["kv_bytes"] <= 64 << 20 and p["available_bytes"] < 1 << 30, f"the plan of a model on a GPU: {p}")
     report.check('DCGM_FI_DEV_GPU_TEMP{' in metrics and 'hearth_device_memory_bytes{device="cuda:0"' in metrics, "metrics of the GPU")
     s.stop()
 
@@ -164,11 +171,17 @@ def troubles(report, binary, fake):
         s = Server(binary, {"m": "embedded"}, library, **{"FAKECUDA_DEVICES": GPU, **STEADY, **env})
         report.check(s.said.startswith("ready\n") and code + ": " in s.said, f"{what}: /readyz says {s.said!r}")
         report.check(f'reason="{code}"' in s.get("/metrics"), f"{what}: the metrics do not say {code}")
+        if library == nothing:
+            p, _ = s.plan("m")
+            report.check(p.get("device") == "cpu" and p["note"].startswith(code + ": "), f"{what}: the plan says {p}")
         a = s.post("/v1/chat/completions", {"model": "m", "max_tokens": 4, "messages": [{"role": "user", "content": "Hello"}]})
         report.check(a["usage"]["completion_tokens"] > 0, f"{what}: {a}")
         s.stop()
         s = Server(binary, {"m": "embedded"}, library, ("--device", "cuda"), wait=False, **{"FAKECUDA_DEVICES": GPU, **STEADY, **env})
         report.check("not ready" in s.said and code in s.said, f"{what}, with --device cuda: /readyz says {s.said!r}")
+        if library == nothing:
+            p, words = s.plan("m")
+            report.check(not p and code in words, f"{what}, with --device cuda: the plan says {p} {words}")
         s.stop()
 
 

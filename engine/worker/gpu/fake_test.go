@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 
 // ask runs this test binary as the worker, with a driver that has no GPU behind
 // it, and decodes what it says.
-func ask(t *testing.T, into any, command string, q report.Query, env ...string) (stderr string, err error) {
+func ask(t *testing.T, into any, command string, q any, env ...string) (stderr string, err error) {
 	t.Helper()
 	arg, err := json.Marshal(q)
 	if err != nil {

@@ -16,6 +16,7 @@ const (
 	CommandList   = "list"
 	CommandDoctor = "doctor"
 	CommandBench  = "bench"
+	CommandPlan   = "plan"
 )
 
 // Main is the worker's program: a command and its one argument, JSON. It returns
@@ -35,6 +36,13 @@ func run(ctx context.Context, args []string, build string, out io.Writer) error 
 	if args[0] == CommandServe {
 		return serve(ctx, args[1], build)
 	}
+	if args[0] == CommandPlan {
+		p, err := plan(args[1], build)
+		if err != nil {
+			return err
+		}
+		return json.NewEncoder(out).Encode(p)
+	}
 	var q report.Query
 	if err := json.Unmarshal([]byte(args[1]), &q); err != nil {
 		return fmt.Errorf("cannot read the options: %w", err)
@@ -52,7 +60,7 @@ func run(ctx context.Context, args []string, build string, out io.Writer) error 
 		}
 		answer = b
 	default:
-		return fmt.Errorf("got command %q, wanted %s, %s, %s or %s", args[0], CommandServe, CommandList, CommandDoctor, CommandBench)
+		return fmt.Errorf("got command %q, wanted %s, %s, %s, %s or %s", args[0], CommandServe, CommandList, CommandDoctor, CommandBench, CommandPlan)
 	}
 	return json.NewEncoder(out).Encode(answer)
 }

@@ -73,6 +73,21 @@ func (s *server) device(o engine.Options) (kernels.Device, error) {
 	})
 }
 
+// plan says what a model would take on its GPU, or why it cannot be there.
+func plan(arg, build string) (*host.Plan, error) {
+	spec, err := host.ParseSpec(arg)
+	if err != nil {
+		return nil, err
+	}
+	s, o := &server{spec: spec}, spec.Options(build)
+	o.OpenDevice = s.device
+	var p *engine.MemoryPlan
+	if err = s.prepare(&o); err == nil {
+		p, err = engine.PlanDeviceMemory(o)
+	}
+	return &host.Plan{Memory: p, Fault: faultOf(err)}, nil
+}
+
 // devices tells of the one GPU.
 func (s *server) devices() []infer.Device {
 	if s.read != nil {

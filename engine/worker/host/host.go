@@ -19,6 +19,7 @@ import (
 	"hearth/engine"
 	"hearth/engine/infer"
 	"hearth/engine/remote"
+	"hearth/engine/worker/report"
 )
 
 // Spec is what a worker needs to open its model.
@@ -65,6 +66,12 @@ func ParseSpec(arg string) (s Spec, err error) {
 		return s, fmt.Errorf("cannot read the options: %w", err)
 	}
 	return s, nil
+}
+
+// Plan is what a worker answers that is asked what a model would take.
+type Plan struct {
+	Memory *engine.MemoryPlan `json:"memory,omitempty"`
+	Fault  *report.Fault      `json:"fault,omitempty"` // why the model cannot be there
 }
 
 // Kind is what differs between workers.
