@@ -71,12 +71,11 @@ func agreeOn(a, b *kernelSet, t kernels.DType, rng *rand.Rand, extreme bool) boo
 	if a.tile == nil {
 		return true
 	}
-	stride := agreeBlocks * s.expandedBytes()
-	exp := make([]byte, 2*stride)
-	a.expand(t, &exp[0], &w[0], 2*agreeBlocks)
+	exp := make([]byte, 2*agreeBlocks*s.expandedBytes())
+	tiled, size := a.expand(t, &exp[0], &w[0], 2*agreeBlocks)
 	for cols := (a.tileCols + 2) / 2; cols <= a.tileCols; cols++ {
 		var got [maxTileCols * 2 * panelRows]float32
-		a.tile(t, cols, &got[0], 4*2*panelRows, &exp[0], stride, &act[0], lda, agreeBlocks)
+		a.tile(t, cols, &got[0], 4*2*panelRows, tiled, agreeBlocks*size, &act[0], lda, agreeBlocks)
 		if !sameBits(got[:cols*2*panelRows], want[:]) {
 			return false
 		}

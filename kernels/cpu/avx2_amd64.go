@@ -173,9 +173,6 @@ func tileQ5_1x2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, 
 func tileQ5_1x3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
 
 //go:noescape
-func expandQ8_0(dst *byte, w *byte, blocks int)
-
-//go:noescape
 func tileQ8_0x2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
 
 //go:noescape

@@ -10935,41 +10935,8 @@ block:
 	VZEROUPPER
 	RET
 
-// func expandQ8_0(dst *byte, w *byte, blocks int)
-// Requires: AVX, F16C
-TEXT ·expandQ8_0(SB), NOSPLIT, $0-24
-	MOVQ dst+0(FP), AX
-	MOVQ w+8(FP), CX
-	MOVQ blocks+16(FP), DX
-
-block:
-	VCVTPH2PS (CX), Y0
-	VMOVUPS   Y0, (AX)
-	VMOVDQU   16(CX), Y0
-	VMOVDQU   Y0, 32(AX)
-	VMOVDQU   48(CX), Y0
-	VMOVDQU   Y0, 64(AX)
-	VMOVDQU   80(CX), Y0
-	VMOVDQU   Y0, 96(AX)
-	VMOVDQU   112(CX), Y0
-	VMOVDQU   Y0, 128(AX)
-	VMOVDQU   144(CX), Y0
-	VMOVDQU   Y0, 160(AX)
-	VMOVDQU   176(CX), Y0
-	VMOVDQU   Y0, 192(AX)
-	VMOVDQU   208(CX), Y0
-	VMOVDQU   Y0, 224(AX)
-	VMOVDQU   240(CX), Y0
-	VMOVDQU   Y0, 256(AX)
-	ADDQ      $0x00000120, AX
-	ADDQ      $0x00000110, CX
-	DECQ      DX
-	JNZ       block
-	VZEROUPPER
-	RET
-
 // func tileQ8_0x2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, F16C
 TEXT ·tileQ8_0x2(SB), NOSPLIT, $0-56
 	MOVQ    x+16(FP), AX
 	MOVQ    stride+24(FP), CX
@@ -10987,9 +10954,9 @@ TEXT ·tileQ8_0x2(SB), NOSPLIT, $0-56
 	VMOVDQU ones16<>+0(SB), Y0
 
 block:
-	VMOVDQU      32(AX), Y6
+	VMOVDQU      16(AX), Y6
 	VPABSB       Y6, Y2
-	VMOVDQU      32(CX), Y4
+	VMOVDQU      16(CX), Y4
 	VPABSB       Y4, Y7
 	VPBROADCASTD (DX), Y3
 	VPSIGNB      Y6, Y3, Y5
@@ -11005,9 +10972,9 @@ block:
 	VPSIGNB      Y4, Y5, Y5
 	VPMADDUBSW   Y5, Y7, Y5
 	VPMADDWD     Y0, Y5, Y4
-	VMOVDQU      64(AX), Y6
+	VMOVDQU      48(AX), Y6
 	VPABSB       Y6, Y8
-	VMOVDQU      64(CX), Y7
+	VMOVDQU      48(CX), Y7
 	VPABSB       Y7, Y9
 	VPBROADCASTD 4(DX), Y10
 	VPSIGNB      Y6, Y10, Y5
@@ -11027,9 +10994,9 @@ block:
 	VPMADDUBSW   Y5, Y9, Y5
 	VPMADDWD     Y0, Y5, Y5
 	VPADDD       Y5, Y4, Y4
-	VMOVDQU      96(AX), Y6
+	VMOVDQU      80(AX), Y6
 	VPABSB       Y6, Y8
-	VMOVDQU      96(CX), Y7
+	VMOVDQU      80(CX), Y7
 	VPABSB       Y7, Y9
 	VPBROADCASTD 8(DX), Y10
 	VPSIGNB      Y6, Y10, Y5
@@ -11049,9 +11016,9 @@ block:
 	VPMADDUBSW   Y5, Y9, Y5
 	VPMADDWD     Y0, Y5, Y5
 	VPADDD       Y5, Y4, Y4
-	VMOVDQU      128(AX), Y6
+	VMOVDQU      112(AX), Y6
 	VPABSB       Y6, Y8
-	VMOVDQU      128(CX), Y7
+	VMOVDQU      112(CX), Y7
 	VPABSB       Y7, Y9
 	VPBROADCASTD 12(DX), Y10
 	VPSIGNB      Y6, Y10, Y5
@@ -11071,9 +11038,9 @@ block:
 	VPMADDUBSW   Y5, Y9, Y5
 	VPMADDWD     Y0, Y5, Y5
 	VPADDD       Y5, Y4, Y4
-	VMOVDQU      160(AX), Y6
+	VMOVDQU      144(AX), Y6
 	VPABSB       Y6, Y8
-	VMOVDQU      160(CX), Y7
+	VMOVDQU      144(CX), Y7
 	VPABSB       Y7, Y9
 	VPBROADCASTD 16(DX), Y10
 	VPSIGNB      Y6, Y10, Y5
@@ -11093,9 +11060,9 @@ block:
 	VPMADDUBSW   Y5, Y9, Y5
 	VPMADDWD     Y0, Y5, Y5
 	VPADDD       Y5, Y4, Y4
-	VMOVDQU      192(AX), Y6
+	VMOVDQU      176(AX), Y6
 	VPABSB       Y6, Y8
-	VMOVDQU      192(CX), Y7
+	VMOVDQU      176(CX), Y7
 	VPABSB       Y7, Y9
 	VPBROADCASTD 20(DX), Y10
 	VPSIGNB      Y6, Y10, Y5
@@ -11115,9 +11082,9 @@ block:
 	VPMADDUBSW   Y5, Y9, Y5
 	VPMADDWD     Y0, Y5, Y5
 	VPADDD       Y5, Y4, Y4
-	VMOVDQU      224(AX), Y6
+	VMOVDQU      208(AX), Y6
 	VPABSB       Y6, Y8
-	VMOVDQU      224(CX), Y7
+	VMOVDQU      208(CX), Y7
 	VPABSB       Y7, Y9
 	VPBROADCASTD 24(DX), Y10
 	VPSIGNB      Y6, Y10, Y5
@@ -11137,9 +11104,9 @@ block:
 	VPMADDUBSW   Y5, Y9, Y5
 	VPMADDWD     Y0, Y5, Y5
 	VPADDD       Y5, Y4, Y4
-	VMOVDQU      256(AX), Y6
+	VMOVDQU      240(AX), Y6
 	VPABSB       Y6, Y8
-	VMOVDQU      256(CX), Y7
+	VMOVDQU      240(CX), Y7
 	VPABSB       Y7, Y9
 	VPBROADCASTD 28(DX), Y10
 	VPSIGNB      Y6, Y10, Y5
@@ -11159,38 +11126,40 @@ block:
 	VPMADDUBSW   Y5, Y9, Y5
 	VPMADDWD     Y0, Y5, Y5
 	VPADDD       Y5, Y4, Y4
-	VBROADCASTSS 32(DX), Y5
+	VCVTPH2PS    (AX), Y5
+	VCVTPH2PS    (CX), Y6
+	VBROADCASTSS 32(DX), Y7
 	VCVTDQ2PS    Y1, Y1
-	VMULPS       (AX), Y5, Y6
-	VMULPS       Y6, Y1, Y1
+	VMULPS       Y5, Y7, Y8
+	VMULPS       Y8, Y1, Y1
 	VADDPS       (DI), Y1, Y1
 	VMOVUPS      Y1, (DI)
 	VCVTDQ2PS    Y3, Y3
-	VMULPS       (CX), Y5, Y1
+	VMULPS       Y6, Y7, Y1
 	VMULPS       Y1, Y3, Y3
 	VADDPS       32(DI), Y3, Y3
 	VMOVUPS      Y3, 32(DI)
 	VBROADCASTSS 32(DX)(BX*1), Y1
 	VCVTDQ2PS    Y2, Y2
-	VMULPS       (AX), Y1, Y3
+	VMULPS       Y5, Y1, Y3
 	VMULPS       Y3, Y2, Y2
 	VADDPS       (DI)(R8*1), Y2, Y2
 	VMOVUPS      Y2, (DI)(R8*1)
 	VCVTDQ2PS    Y4, Y4
-	VMULPS       (CX), Y1, Y1
+	VMULPS       Y6, Y1, Y1
 	VMULPS       Y1, Y4, Y4
 	VADDPS       32(DI)(R8*1), Y4, Y4
 	VMOVUPS      Y4, 32(DI)(R8*1)
 	ADDQ         $0x30, DX
-	ADDQ         $0x00000120, AX
-	ADDQ         $0x00000120, CX
+	ADDQ         $0x00000110, AX
+	ADDQ         $0x00000110, CX
 	DECQ         SI
 	JNZ          block
 	VZEROUPPER
 	RET
 
 // func tileQ8_0x3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, F16C
 TEXT ·tileQ8_0x3(SB), NOSPLIT, $0-56
 	MOVQ    x+16(FP), AX
 	MOVQ    stride+24(FP), CX
@@ -11210,9 +11179,9 @@ TEXT ·tileQ8_0x3(SB), NOSPLIT, $0-56
 	VMOVDQU ones16<>+0(SB), Y0
 
 block:
-	VMOVDQU      32(AX), Y8
+	VMOVDQU      16(AX), Y8
 	VPABSB       Y8, Y3
-	VMOVDQU      32(CX), Y6
+	VMOVDQU      16(CX), Y6
 	VPABSB       Y6, Y9
 	VPBROADCASTD (DX), Y2
 	VPSIGNB      Y8, Y2, Y7
@@ -11235,9 +11204,9 @@ block:
 	VPSIGNB      Y6, Y7, Y7
 	VPMADDUBSW   Y7, Y9, Y7
 	VPMADDWD     Y0, Y7, Y6
-	VMOVDQU      64(AX), Y8
+	VMOVDQU      48(AX), Y8
 	VPABSB       Y8, Y10
-	VMOVDQU      64(CX), Y9
+	VMOVDQU      48(CX), Y9
 	VPABSB       Y9, Y11
 	VPBROADCASTD 4(DX), Y12
 	VPSIGNB      Y8, Y12, Y7
@@ -11266,9 +11235,9 @@ block:
 	VPMADDUBSW   Y7, Y11, Y7
 	VPMADDWD     Y0, Y7, Y7
 	VPADDD       Y7, Y6, Y6
-	VMOVDQU      96(AX), Y8
+	VMOVDQU      80(AX), Y8
 	VPABSB       Y8, Y10
-	VMOVDQU      96(CX), Y9
+	VMOVDQU      80(CX), Y9
 	VPABSB       Y9, Y11
 	VPBROADCASTD 8(DX), Y12
 	VPSIGNB      Y8, Y12, Y7
@@ -11297,9 +11266,9 @@ block:
 	VPMADDUBSW   Y7, Y11, Y7
 	VPMADDWD     Y0, Y7, Y7
 	VPADDD       Y7, Y6, Y6
-	VMOVDQU      128(AX), Y8
+	VMOVDQU      112(AX), Y8
 	VPABSB       Y8, Y10
-	VMOVDQU      128(CX), Y9
+	VMOVDQU      112(CX), Y9
 	VPABSB       Y9, Y11
 	VPBROADCASTD 12(DX), Y12
 	VPSIGNB      Y8, Y12, Y7
@@ -11328,9 +11297,9 @@ block:
 	VPMADDUBSW   Y7, Y11, Y7
 	VPMADDWD     Y0, Y7, Y7
 	VPADDD       Y7, Y6, Y6
-	VMOVDQU      160(AX), Y8
+	VMOVDQU      144(AX), Y8
 	VPABSB       Y8, Y10
-	VMOVDQU      160(CX), Y9
+	VMOVDQU      144(CX), Y9
 	VPABSB       Y9, Y11
 	VPBROADCASTD 16(DX), Y12
 	VPSIGNB      Y8, Y12, Y7
@@ -11359,9 +11328,9 @@ block:
 	VPMADDUBSW   Y7, Y11, Y7
 	VPMADDWD     Y0, Y7, Y7
 	VPADDD       Y7, Y6, Y6
-	VMOVDQU      192(AX), Y8
+	VMOVDQU      176(AX), Y8
 	VPABSB       Y8, Y10
-	VMOVDQU      192(CX), Y9
+	VMOVDQU      176(CX), Y9
 	VPABSB       Y9, Y11
 	VPBROADCASTD 20(DX), Y12
 	VPSIGNB      Y8, Y12, Y7
@@ -11390,9 +11359,9 @@ block:
 	VPMADDUBSW   Y7, Y11, Y7
 	VPMADDWD     Y0, Y7, Y7
 	VPADDD       Y7, Y6, Y6
-	VMOVDQU      224(AX), Y8
+	VMOVDQU      208(AX), Y8
 	VPABSB       Y8, Y10
-	VMOVDQU      224(CX), Y9
+	VMOVDQU      208(CX), Y9
 	VPABSB       Y9, Y11
 	VPBROADCASTD 24(DX), Y12
 	VPSIGNB      Y8, Y12, Y7
@@ -11421,9 +11390,9 @@ block:
 	VPMADDUBSW   Y7, Y11, Y7
 	VPMADDWD     Y0, Y7, Y7
 	VPADDD       Y7, Y6, Y6
-	VMOVDQU      256(AX), Y8
+	VMOVDQU      240(AX), Y8
 	VPABSB       Y8, Y10
-	VMOVDQU      256(CX), Y9
+	VMOVDQU      240(CX), Y9
 	VPABSB       Y9, Y11
 	VPBROADCASTD 28(DX), Y12
 	VPSIGNB      Y8, Y12, Y7
@@ -11452,42 +11421,44 @@ block:
 	VPMADDUBSW   Y7, Y11, Y7
 	VPMADDWD     Y0, Y7, Y7
 	VPADDD       Y7, Y6, Y6
-	VBROADCASTSS 32(DX), Y7
+	VCVTPH2PS    (AX), Y7
+	VCVTPH2PS    (CX), Y8
+	VBROADCASTSS 32(DX), Y9
 	VCVTDQ2PS    Y1, Y1
-	VMULPS       (AX), Y7, Y8
-	VMULPS       Y8, Y1, Y1
+	VMULPS       Y7, Y9, Y10
+	VMULPS       Y10, Y1, Y1
 	VADDPS       (DI), Y1, Y1
 	VMOVUPS      Y1, (DI)
 	VCVTDQ2PS    Y4, Y4
-	VMULPS       (CX), Y7, Y1
+	VMULPS       Y8, Y9, Y1
 	VMULPS       Y1, Y4, Y4
 	VADDPS       32(DI), Y4, Y4
 	VMOVUPS      Y4, 32(DI)
 	VBROADCASTSS 32(DX)(BX*1), Y1
 	VCVTDQ2PS    Y2, Y2
-	VMULPS       (AX), Y1, Y4
+	VMULPS       Y7, Y1, Y4
 	VMULPS       Y4, Y2, Y2
 	VADDPS       (DI)(R8*1), Y2, Y2
 	VMOVUPS      Y2, (DI)(R8*1)
 	VCVTDQ2PS    Y5, Y5
-	VMULPS       (CX), Y1, Y1
+	VMULPS       Y8, Y1, Y1
 	VMULPS       Y1, Y5, Y5
 	VADDPS       32(DI)(R8*1), Y5, Y5
 	VMOVUPS      Y5, 32(DI)(R8*1)
 	VBROADCASTSS 32(DX)(BX*2), Y1
 	VCVTDQ2PS    Y3, Y3
-	VMULPS       (AX), Y1, Y2
+	VMULPS       Y7, Y1, Y2
 	VMULPS       Y2, Y3, Y3
 	VADDPS       (DI)(R8*2), Y3, Y3
 	VMOVUPS      Y3, (DI)(R8*2)
 	VCVTDQ2PS    Y6, Y6
-	VMULPS       (CX), Y1, Y1
+	VMULPS       Y8, Y1, Y1
 	VMULPS       Y1, Y6, Y6
 	VADDPS       32(DI)(R8*2), Y6, Y6
 	VMOVUPS      Y6, 32(DI)(R8*2)
 	ADDQ         $0x30, DX
-	ADDQ         $0x00000120, AX
-	ADDQ         $0x00000120, CX
+	ADDQ         $0x00000110, AX
+	ADDQ         $0x00000110, CX
 	DECQ         SI
 	JNZ          block
 	VZEROUPPER

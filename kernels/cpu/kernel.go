@@ -46,12 +46,13 @@ type kernelSet struct {
 	// acc = fma(−m, t, acc). fma rounds once.
 	mat func(t kernels.DType, cols int, dst *float32, ldd int, w, act *byte, lda, blocks, count int)
 
-	// For many rows, expand turns panels into plain bytes once (expandedBytes for
-	// each block), and tile multiplies two expanded panels, stride bytes apart, by
-	// up to tileCols columns, at least half as many: the same sums as mat. Both may
-	// be nil.
+	// For many rows, expand turns panels into plain bytes once, in dst
+	// (expandedBytes for each block), and tells where they are and the size of a
+	// block: panels of bytes stay where they are. tile multiplies two such panels,
+	// stride bytes apart, by up to tileCols columns, at least half as many: the same
+	// sums as mat. Both may be nil.
 	tileCols int
-	expand   func(t kernels.DType, dst, w *byte, blocks int)
+	expand   func(t kernels.DType, dst, w *byte, blocks int) (x *byte, size int)
 	tile     func(t kernels.DType, cols int, dst *float32, ldd int, x *byte, stride int, act *byte, lda, blocks int)
 
 	// floats dequantizes panels: eight rows of column 0, then of column 1, …

@@ -143,12 +143,11 @@ func (d *Device) multiplyInt(th int, w *weight, dst *register, act *actRows, row
 
 // multiplyTiles expands panels p and p+1 into x and multiplies n rows by them.
 func (d *Device) multiplyTiles(w *weight, x []byte, dst *float32, ldd, p int, act *byte, lda, blocks, n int) {
-	stride := blocks * spec(w.t.Type).expandedBytes()
-	d.ks.expand(w.t.Type, &x[0], &w.panels[p*w.stride], 2*blocks)
+	tiled, size := d.ks.expand(w.t.Type, &x[0], &w.panels[p*w.stride], 2*blocks)
 	t := tiles(n, d.ks.tileCols)
 	for i := range t {
 		c, end := share(n, i, t)
-		d.ks.tile(w.t.Type, end-c, at(dst, c*ldd), ldd, &x[0], stride, at(act, c*lda), lda, blocks)
+		d.ks.tile(w.t.Type, end-c, at(dst, c*ldd), ldd, tiled, blocks*size, at(act, c*lda), lda, blocks)
 	}
 }
 

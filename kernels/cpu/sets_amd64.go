@@ -44,7 +44,14 @@ func withInts(name string, tileCols int, ints []intFuncs, peak func(n int)) kern
 			ints[t].mat[cols](dst, ldd, w, act, lda, blocks, count)
 		},
 		tileCols: tileCols,
-		expand:   func(t kernels.DType, dst, w *byte, blocks int) { ints[t].expand(dst, w, blocks) },
+		expand: func(t kernels.DType, dst, w *byte, blocks int) (*byte, int) {
+			s := spec(t)
+			if ints[t].expand == nil {
+				return w, s.blockBytes()
+			}
+			ints[t].expand(dst, w, blocks)
+			return dst, s.expandedBytes()
+		},
 		tile: func(t kernels.DType, cols int, dst *float32, ldd int, x *byte, stride int, act *byte, lda, blocks int) {
 			ints[t].tile[cols](dst, ldd, x, stride, act, lda, blocks)
 		},
@@ -104,7 +111,7 @@ var (
 		kernels.Q5_1: {mat: [maxCols + 1]matFunc{1: matQ5_1x1, 2: matQ5_1x2, 3: matQ5_1x3, 4: matQ5_1x4},
 			expand: expandQ5_1, tile: [maxTileCols + 1]tileFunc{2: tileQ5_1x2, 3: tileQ5_1x3}},
 		kernels.Q8_0: {mat: [maxCols + 1]matFunc{1: matQ8_0x1, 2: matQ8_0x2, 3: matQ8_0x3, 4: matQ8_0x4},
-			expand: expandQ8_0, tile: [maxTileCols + 1]tileFunc{2: tileQ8_0x2, 3: tileQ8_0x3}},
+			tile: [maxTileCols + 1]tileFunc{2: tileQ8_0x2, 3: tileQ8_0x3}},
 		kernels.IQ4_NL: {mat: [maxCols + 1]matFunc{1: matIQ4_NLx1, 2: matIQ4_NLx2, 3: matIQ4_NLx3, 4: matIQ4_NLx4},
 			expand: expandIQ4_NL, tile: [maxTileCols + 1]tileFunc{2: tileIQ4_NLx2, 3: tileIQ4_NLx3}},
 		kernels.Q2_K: {mat: [maxCols + 1]matFunc{1: matQ2_Kx1, 2: matQ2_Kx2, 3: matQ2_Kx3, 4: matQ2_Kx4},

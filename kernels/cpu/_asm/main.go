@@ -56,7 +56,9 @@ func integers() {
 	}
 	for _, s := range specs {
 		s = s.forISA()
-		expand(s)
+		if !s.asStored() {
+			expand(s)
+		}
 		for cols := tileFrom; cols <= tileCols; cols++ {
 			tileMat(s, cols)
 		}

@@ -17,8 +17,14 @@ import (
 //	        second) int16; of 32: 8 × minimum float32
 //	quads   8 × 32 bytes
 
+// asStored tells whether tiles take panels as they are: their levels are bytes.
+func (s spec) asStored() bool { return s.low == 8 && !vnni }
+
 func (s spec) xmAt() int { return 32 }
 func (s spec) xgroupAt() int {
+	if s.asStored() {
+		return s.groupAt()
+	}
 	if s.min {
 		return 64
 	}
@@ -260,6 +266,14 @@ func (t *tile) accumulate(p, c int, v reg.VecVirtual) {
 }
 
 func (t *tile) finish32() {
+	scale := [2]Op{Mem{Base: t.x[0]}, Mem{Base: t.x[1]}}
+	if t.s.asStored() {
+		for p := range scale {
+			v := YMM()
+			VCVTPH2PS(Mem{Base: t.x[p]}, v)
+			scale[p] = v
+		}
+	}
 	for c := range t.cols {
 		if t.s.offset != 0 {
 			o := YMM()
@@ -274,7 +288,7 @@ func (t *tile) finish32() {
 		for p := range 2 {
 			v, u := t.sums[p][c], YMM()
 			VCVTDQ2PS(v, v)
-			VMULPS(Mem{Base: t.x[p]}, f, u)
+			VMULPS(scale[p], f, u)
 			VMULPS(u, v, v)
 			t.accumulate(p, c, v)
 		}
