@@ -48,7 +48,7 @@ func gpuCommand(dir dataDir, command string, options any) (*remote.Command, erro
 // Bounds on how long a GPU worker may take to answer once.
 const (
 	listTimeout   = 45 * time.Second // the driver's start takes seconds on a machine with many GPUs
-	doctorTimeout = 2 * time.Minute
+	doctorTimeout = 5 * time.Minute  // eight GPUs, whose driver keeps nothing of what it compiles
 	benchSlack    = time.Minute
 )
 

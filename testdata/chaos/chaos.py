@@ -295,7 +295,11 @@ def gpu(a, report):
     server = Server(a.binary, a.data, a.port, "--device", "cuda")
     server.start(FAKECUDA_DEVICES="8.0,memory=1GiB", FAKECUDA_CHECKS="0", FAKECUDA_FILE=fate)
     before, ends, backs = None, {}, {}
+    until = time.time() + a.seconds
     for n, kind in enumerate(order):
+        if time.time() > until:
+            print(f"no time for {len(order) - n} of {len(order)} rounds")
+            break
         ordain(n + 1)
         end, back = gpu_round(a, report, server, f"round {n}, {kind}", kind, n)
         ends.setdefault(kind, []).append(end)
@@ -312,7 +316,7 @@ def gpu(a, report):
     for kind in sorted(ends):
         print(f"{kind}: {len(ends[kind])} times, a stream ended at most {max(ends[kind]):.2f} s after it was known (median {median(ends[kind]):.2f}), "
               f"back after at most {max(backs[kind]):.2f} s (median {median(backs[kind]):.2f})")
-    print(f"{len(order)} blows; after the fifth {before}, at the end {after}")
+    print(f"{sum(map(len, ends.values()))} blows; after the fifth {before}, at the end {after}")
 
 
 def median(list):
@@ -434,6 +438,7 @@ def main():
     p.add_argument("--detect", type=float, default=3.0, help="seconds in which a stopped worker is to be noticed")
     p.add_argument("--library", dest="driver", help="gpu: folder of the driver's library")
     p.add_argument("--patience", type=float, default=5, help="gpu: seconds until a new worker is to be ready")
+    p.add_argument("--seconds", type=float, default=1e9, help="gpu: begin no round after so long")
     p.add_argument("--launches", type=int, default=1500, help="gpu: the driver strikes a worker after so many kernels, or up to twice as many")
     p.add_argument("--data")
     a = p.parse_args()
