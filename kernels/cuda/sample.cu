@@ -3,7 +3,8 @@
 // their sums do not depend on the order in which threads arrive.
 #include <stdint.h>
 
-namespace {
+// These stand in no anonymous namespace: kernels whose parameters had internal
+// linkage would have names that differ from one compiler process to the next.
 
 // Choice of a row; kernel.SampleRecord writes it.
 struct Record {
@@ -38,6 +39,8 @@ struct Pick {
   int ids[MAX_TOP];
   float logprobs[MAX_TOP];
 };
+
+namespace {
 
 constexpr float LOG2E = 1.4426950408889634f;
 constexpr uint32_t ALL = 0xffffffffu;
