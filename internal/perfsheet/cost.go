@@ -1,9 +1,6 @@
 package main
 
-import (
-	"fmt"
-	"math"
-)
+import "fmt"
 
 // cost is what one launch does, by the interpreter's counters. They are floats
 // because large grids are extrapolated.
@@ -29,72 +26,6 @@ func (c *cost) add(o cost, n float64) {
 	for i, v := range o.fields() {
 		*to[i] += n * *v
 	}
-}
-
-// extent is a grid, in blocks.
-type extent [3]uint32
-
-func (e extent) blocks() float64 { return float64(e[0]) * float64(e[1]) * float64(e[2]) }
-
-// sample is the number of blocks along the longest side of a grid that is run
-// where it has at least four times as many.
-const sample = 12
-
-// tolerance is how far the cost of the second half of a sample may lie from that
-// of the first, for the rest of the grid to be taken alike.
-const tolerance = 0.01
-
-// measure finds the cost of a launch by run, which runs it with a smaller grid.
-// A large grid is not run whole: its first blocks are, then twice as many, and if
-// the second half costs what the first does, so does every further one. What all
-// blocks share (they read the same x) is counted once, as it is in the first
-// half. Otherwise, and where the grid is small, all of it is run. whole says
-// which it was.
-func measure(grid extent, run func(extent) (cost, error)) (total cost, whole bool, err error) {
-	long := 0
-	for i := range grid {
-		if grid[i] > grid[long] {
-			long = i
-		}
-	}
-	if grid[long] >= 4*sample {
-		part := grid
-		part[long] = sample
-		one, err := run(part)
-		if err != nil {
-			return cost{}, false, err
-		}
-		part[long] = 2 * sample
-		two, err := run(part)
-		if err != nil {
-			return cost{}, false, err
-		}
-		if alike(one, two) {
-			more := (float64(grid[long]) - 2*sample) / sample
-			total = two
-			total.add(two, more)
-			total.add(one, -more)
-			for _, v := range total.fields() {
-				*v = math.Round(*v) // they are counts
-			}
-			return total, false, nil
-		}
-	}
-	total, err = run(grid)
-	return total, true, err
-}
-
-// alike tells that the second half of two costs what one, its first half, does.
-// Distinct bytes may grow by less, since blocks share some; they may not shrink.
-func alike(one, two cost) bool {
-	b := two.fields()
-	for i, first := range one.fields() {
-		second, slack := *b[i]-*first, tolerance**first
-		if second > *first+slack || second < 0 || second < *first-slack && first != &one.Unique {
-			return false
-		}
-	}
-	return true
 }
 
 // bound names what a floor rests on.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -18,25 +19,23 @@ type counter struct {
 	costs   map[string]counted // by key, of every launch that was ever counted
 	target  int                // that the PTX is compiled for
 	calls   []call             // of the step that is counted, in order
-	shared  map[kernelName]use // the most that any launch prepared asks for
-	on      bool               // launches are counted
-	known   bool               // only those that have a cost already
+	seen    func(*kernel.Launch)
+	on      bool        // launches are counted
+	known   bool        // only those that have a cost already: nothing runs, and there is no memory
+	next    kernel.Addr // where the next allocation is then
 }
 
-// kernelName names a kernel.
-type kernelName struct{ Module, Kernel string }
+// errNotCounted is of a launch that has no cost yet.
+var errNotCounted = errors.New("a launch was not counted")
 
-// use is what launches of a kernel ask for.
-type use struct {
-	Threads int // of a block
-	Dynamic int // bytes of dynamic shared memory
-}
-
+// newCounter makes a counter with memory for what it runs; with 0 bytes nothing
+// may be run, and a launch without a cost is an error.
 func newCounter(g gpu, memory int64, costs map[string]counted) *counter {
-	return &counter{
-		g: g, costs: costs, target: target(g), modules: map[string]*ptx.Loaded{}, shared: map[kernelName]use{},
-		mach: ptx.NewMachine(ptx.Options{Count: true, Workers: 2, Memory: int(memory), MaxSteps: 1 << 40}),
+	c := &counter{g: g, costs: costs, target: target(g), modules: map[string]*ptx.Loaded{}, known: memory == 0, next: 1 << 40}
+	if !c.known {
+		c.mach = ptx.NewMachine(ptx.Options{Count: true, Workers: 2, Memory: int(memory), MaxSteps: 1 << 40})
 	}
+	return c
 }
 
 // target is the virtual architecture whose PTX a GPU takes.
@@ -54,34 +53,64 @@ func (c *counter) Target() kernel.Target {
 func (c *counter) Do(f func() error) error              { return f() }
 func (c *counter) Memory() (free, total int64, _ error) { return 1 << 40, 1 << 40, nil }
 func (c *counter) Alloc(n int64) (kernel.Addr, error) {
+	if c.known {
+		a := c.next
+		c.next += kernel.Addr(n+255) &^ 255
+		return a, nil
+	}
 	a, err := c.mach.Alloc(int(n))
 	return kernel.Addr(a), err
 }
-func (c *counter) Free(a kernel.Addr) error               { return c.mach.Free(uint64(a)) }
-func (c *counter) HostAlloc(n int) ([]byte, error)        { return make([]byte, n), nil }
-func (c *counter) HostFree([]byte) error                  { return nil }
-func (c *counter) Download(b []byte, a kernel.Addr) error { return c.mach.ReadRaw(uint64(a), b) }
-func (c *counter) Mark(int) error                         { return nil }
-func (c *counter) Wait(int) error                         { return nil }
-func (c *counter) Close() error                           { return nil }
+
+func (c *counter) Free(a kernel.Addr) error {
+	if c.known {
+		return nil
+	}
+	return c.mach.Free(uint64(a))
+}
+
+func (c *counter) HostAlloc(n int) ([]byte, error) { return make([]byte, n), nil }
+func (c *counter) HostFree([]byte) error           { return nil }
+
+func (c *counter) Download(b []byte, a kernel.Addr) error {
+	if c.known {
+		return nil
+	}
+	return c.mach.ReadRaw(uint64(a), b)
+}
+
+func (c *counter) Mark(int) error { return nil }
+func (c *counter) Wait(int) error { return nil }
+func (c *counter) Close() error   { return nil }
 
 func (c *counter) Copy(dst, src kernel.Addr, n int64) error {
+	if c.known {
+		return nil
+	}
 	return c.mach.Copy(uint64(dst), uint64(src), int(n))
 }
 
 func (c *counter) Fill(a kernel.Addr, v byte, n int64) error {
-	if v == 0 {
+	if v == 0 || c.known {
 		return nil // memory is zero, and nothing is ever freed before it is counted
 	}
 	return c.mach.Fill(uint64(a), v, int(n))
 }
 
-func (c *counter) Upload(a kernel.Addr, b []byte) error { return c.mach.Write(uint64(a), b) }
+func (c *counter) Upload(a kernel.Addr, b []byte) error {
+	if c.known {
+		return nil
+	}
+	return c.mach.Write(uint64(a), b)
+}
 
 // parsed are the modules that were parsed, by target and name.
 var parsed = map[string]*ptx.Module{}
 
 func (c *counter) Load(module string, text []byte) error {
+	if c.known {
+		return nil
+	}
 	name := fmt.Sprint(c.target, " ", module)
 	m := parsed[name]
 	if m == nil {
@@ -96,15 +125,11 @@ func (c *counter) Load(module string, text []byte) error {
 	return err
 }
 
-// Prepare notes what every launch asks for, of steps that do not run too.
 func (c *counter) Prepare(list []kernel.Launch) (kernel.Work, error) {
-	for i := range list {
-		l := &list[i]
-		name := kernelName{l.Module, l.Name}
-		u := c.shared[name]
-		u.Threads = max(u.Threads, int(l.Block.X)*int(l.Block.Y)*int(l.Block.Z))
-		u.Dynamic = max(u.Dynamic, int(l.Shared))
-		c.shared[name] = u
+	if c.seen != nil {
+		for i := range list {
+			c.seen(&list[i])
+		}
 	}
 	return &work{c, list}, nil
 }
@@ -134,17 +159,10 @@ func (c *counter) run(l *kernel.Launch) error {
 	got, ok := c.costs[k]
 	if !ok {
 		if c.known {
-			return fmt.Errorf("nothing is recorded of the launch %s", k)
+			return fmt.Errorf("%w: %s", errNotCounted, k)
 		}
 		var err error
-		if l.Mixed {
-			got.Whole = true
-			got.Cost, err = c.launch(l, ptx.Dim(l.Grid))
-		} else {
-			got.Cost, got.Whole, err = measure(extent{l.Grid.X, l.Grid.Y, l.Grid.Z}, func(e extent) (cost, error) {
-				return c.launch(l, ptx.Dim{X: e[0], Y: e[1], Z: e[2]})
-			})
-		}
+		got.Cost, got.Whole, err = c.count(l)
 		if err != nil {
 			return err
 		}
@@ -154,26 +172,40 @@ func (c *counter) run(l *kernel.Launch) error {
 	return nil
 }
 
-// launch runs a launch with a grid of its own and counts.
-func (c *counter) launch(l *kernel.Launch, grid ptx.Dim) (cost, error) {
-	r, err := c.mach.Launch(c.modules[l.Module], l.Name, grid, ptx.Dim(l.Block), l.Shared, l.Params.Data)
+// count measures a launch. A grid with several sides is run whole: neighbours in
+// one may share what those in another do not.
+func (c *counter) count(l *kernel.Launch) (cost, bool, error) {
+	g := ptx.Dim(l.Grid)
+	blocks := int(g.X) * int(g.Y) * int(g.Z)
+	run := func(first, end int) (cost, bool, error) { return c.launch(l, uint64(first), uint64(end)) }
+	if long := max(g.X, g.Y, g.Z); int(long) != blocks {
+		total, _, err := run(0, blocks)
+		return total, true, err
+	}
+	return measure(blocks, run)
+}
+
+// launch runs some blocks of a launch and counts.
+func (c *counter) launch(l *kernel.Launch, first, end uint64) (k cost, joined bool, err error) {
+	r, err := c.mach.LaunchPart(c.modules[l.Module], l.Name, ptx.Dim(l.Grid), ptx.Dim(l.Block), l.Shared, l.Params.Data, first, end)
 	if err != nil {
-		return cost{}, fmt.Errorf("%s %s: %w", l.Module, l.Name, err)
+		return cost{}, false, fmt.Errorf("%s %s: %w", l.Module, l.Name, err)
 	}
 	n := &r.Counts
-	k := cost{Warp: float64(n.WarpInstr), Unique: 32 * float64(n.UniqueSectors), Sectors: float64(n.Sectors), Ideal: float64(n.IdealSectors),
+	k = cost{Warp: float64(n.WarpInstr), Unique: 32 * float64(n.UniqueSectors), Sectors: float64(n.Sectors), Ideal: float64(n.IdealSectors),
 		Waves: float64(n.SharedWaves), Least: float64(n.IdealWaves)}
 	for _, line := range r.Lines() {
+		joined = joined || strings.HasPrefix(line.Text, "atom.global")
 		if line.MMA == 0 {
 			continue
 		}
 		m, of, err := matrix(line.Text)
 		if err != nil {
-			return cost{}, fmt.Errorf("%s %s: %w", l.Module, l.Name, err)
+			return cost{}, false, fmt.Errorf("%s %s: %w", l.Module, l.Name, err)
 		}
 		*of(&k) += m * float64(line.MMA)
 	}
-	return k, nil
+	return k, joined, nil
 }
 
 // matrix gives the operations of one mma instruction (two for a multiply-add) by

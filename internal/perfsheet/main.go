@@ -5,19 +5,16 @@
 //	go run ./internal/perfsheet [-only MODEL | -render]
 //
 // writes kernels/cuda/PERFORMANCE.md, and beside it performance.json, of which it
-// is rendered, and launches.json: what launches of each kernel ask for, which the
-// budgets of internal/checkptx take. Launches that the record has already, of PTX
-// that has not changed, are not run again.
+// is rendered. Launches that the record has already, of PTX that has not changed,
+// are not run again.
 package main
 
 import (
-	"encoding/json"
+	"cmp"
 	"flag"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -46,7 +43,7 @@ func run(dir, only string) error {
 		return err
 	}
 	defer os.RemoveAll(tmp)
-	b := &build{dir: dir, tmp: tmp, costs: map[string]counted{}, uses: map[kernelName]map[int]use{}, r: &record{Context: context, PTX: map[string]string{}}}
+	b := &build{dir: dir, tmp: tmp, costs: map[string]counted{}, r: &record{Context: context, PTX: map[string]string{}}}
 	if b.ptx, err = digests(); err != nil {
 		return err
 	}
@@ -65,11 +62,6 @@ func run(dir, only string) error {
 					return err
 				}
 			}
-		}
-	}
-	if only == "" {
-		if err := b.collect(); err != nil {
-			return err
 		}
 	}
 	b.finish()
@@ -98,8 +90,7 @@ func renderAgain(dir string) error {
 type build struct {
 	dir, tmp string
 	costs    map[string]counted
-	uses     map[kernelName]map[int]use // by compute capability
-	ptx      map[string]string          // digests, by name
+	ptx      map[string]string // digests, by name
 	r        *record
 }
 
@@ -133,7 +124,7 @@ func (b *build) model(s *shape, format string) error {
 			if b.r.step(s.name, form.name, g) != nil {
 				continue // another GPU with the same launches
 			}
-			st := &stepper{s: s, whole: p, of: form.of, g: g, costs: b.costs, note: b.note}
+			st := &stepper{s: s, whole: p, of: form.of, g: g, costs: b.costs}
 			step := step{Model: s.name, Format: form.name, Compute: g.compute, SMs: g.sms}
 			if step.Calls, step.PerLayer, err = st.step(); err != nil {
 				return fmt.Errorf("%s on %s: %w", form.name, g.name, err)
@@ -141,7 +132,9 @@ func (b *build) model(s *shape, format string) error {
 			if step.Weights, err = weightBytes(s, form.of); err != nil {
 				return err
 			}
-			step.KV = int64(context) * int64(s.layers*2*s.kv*s.dim) * 2
+			for i := range s.layers {
+				step.KV += int64(min(context, cmp.Or(s.windowOf(i), context))) * int64(2*s.kv*s.dim) * 2
+			}
 			b.r.Steps = append(b.r.Steps, step)
 			fmt.Fprintf(os.Stderr, "%s %s %s: %d launches a layer\n", s.name, form.name, g.name, step.PerLayer)
 		}
@@ -163,17 +156,6 @@ func weightBytes(s *shape, of typeOf) (int64, error) {
 	return n, nil
 }
 
-// note collects what a counter's launches asked for.
-func (b *build) note(c *counter) {
-	for k, u := range c.shared {
-		if b.uses[k] == nil {
-			b.uses[k] = map[int]use{}
-		}
-		was := b.uses[k][c.g.compute]
-		b.uses[k][c.g.compute] = use{max(was.Threads, u.Threads), max(was.Dynamic, u.Dynamic)}
-	}
-}
-
 // finish leaves in the record the launches of its steps, and their PTX.
 func (b *build) finish() {
 	b.r.Costs = map[string]counted{}
@@ -193,32 +175,7 @@ func (b *build) write() error {
 	if err := b.r.write(filepath.Join(b.dir, "performance.json")); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(b.dir, "PERFORMANCE.md"), []byte(text), 0o644); err != nil {
-		return err
-	}
-	return writeUses(filepath.Join(b.dir, "launches.json"), b.uses)
-}
-
-// writeUses writes a line a kernel: {"module kernel": {"80": {…}, …}}.
-func writeUses(file string, uses map[kernelName]map[int]use) error {
-	var out strings.Builder
-	keys := slices.Collect(maps.Keys(uses))
-	slices.SortFunc(keys, func(a, b kernelName) int {
-		return strings.Compare(a.Module+" "+a.Kernel, b.Module+" "+b.Kernel)
-	})
-	out.WriteString("{")
-	for i, k := range keys {
-		text, err := json.Marshal(uses[k])
-		if err != nil {
-			return err
-		}
-		if i > 0 {
-			out.WriteByte(',')
-		}
-		fmt.Fprintf(&out, "\n%q: %s", k.Module+" "+k.Kernel, text)
-	}
-	out.WriteString("\n}\n")
-	return os.WriteFile(file, []byte(out.String()), 0o644)
+	return os.WriteFile(filepath.Join(b.dir, "PERFORMANCE.md"), []byte(text), 0o644)
 }
 
 // print shows every launch of every step, for whoever works on one.

@@ -13,8 +13,8 @@ measurement tells. ` + "`go run ./internal/perfsheet`" + ` writes this page; a t
 
 What is counted: one step that computes the last token of one sequence of %d tokens, the others being in its cache, from the embedding to the logits.
 The device's own code compiles each model's program to launches for each GPU; the PTX of every launch runs in the interpreter, which
-counts. Of a large grid %d blocks run, then %d; where the second half costs within %g %% of the first, the others are taken to cost the
-same, and otherwise the whole grid runs.
+counts. Of a grid of more than %d blocks some run: their costs, where they lie within %g %%, are taken to be those of the blocks between,
+and where stretches of alike blocks begin is searched for. Layers whose matrices have the same types are counted once.
 
 The floor of a launch is the largest of
 - **memory**: distinct 32-byte sectors of global memory that it touches, each moved once, by the bandwidth of device memory;
@@ -29,7 +29,7 @@ the L2 cache still holds may beat its memory floor; where all weights fit into L
 // render makes PERFORMANCE.md.
 func render(r *record) (string, error) {
 	var out strings.Builder
-	fmt.Fprintf(&out, preamble, r.Context, sample, 2*sample, tolerance*100)
+	fmt.Fprintf(&out, preamble, r.Context, few, tolerance*100)
 	out.WriteString("\n## Floor per token\n\nMicroseconds, and what most of them rest on. In brackets: time to issue all instructions as a share of the time to move all bytes; the aim is at most 1.25.\n")
 	for _, s := range r.shapes() {
 		fmt.Fprintf(&out, "\n### %s\n\n| weights |", s.name)
@@ -111,24 +111,37 @@ const (
 	hotShare     = 0.02 // of a step's floor, from which on a kernel is hot
 )
 
-// renderMissed lists what is beyond its aim.
+// renderMissed lists what is beyond its aim: a line for a model in a format, with
+// the GPUs of which the same is told named together.
 func renderMissed(out *strings.Builder, r *record) error {
 	out.WriteString("\n## Beyond the aim\n\n")
 	missing := false
-	line := func(format string, args ...any) {
-		missing = true
-		fmt.Fprintf(out, "- "+format+".\n", args...)
-	}
 	for _, s := range r.shapes() {
 		for _, f := range formats {
+			var parts []string
+			var on []string
+			told := ""
+			end := func() {
+				if told != "" {
+					parts = append(parts, strings.Join(on, ", ")+": "+told)
+				}
+				on = nil
+			}
 			for _, g := range gpus {
 				missed, err := misses(r.step(s.name, f.name, g), g)
 				if err != nil {
 					return err
 				}
-				if len(missed) > 0 {
-					line("%s %s on %s: %s", s.name, f.name, g.name, strings.Join(missed, ", "))
+				if now := strings.Join(missed, ", "); now != told {
+					end()
+					told = now
 				}
+				on = append(on, g.name)
+			}
+			end()
+			if len(parts) > 0 {
+				missing = true
+				fmt.Fprintf(out, "- %s %s. %s.\n", s.name, f.name, strings.Join(parts, "; "))
 			}
 		}
 	}

@@ -26,11 +26,25 @@ type shape struct {
 	context           int
 	normEps           float64
 	ropeScalingLlama3 bool
+	window            int // of all layers but every sixth; 0: none
+}
+
+// sandwiched is whether norms stand behind attention and MLP too, and queries and
+// keys are normed.
+func (s *shape) sandwiched() bool { return s.class == "Gemma3ForCausalLM" }
+
+// windowOf is the number of positions that a layer's attention sees, 0 for all.
+func (s *shape) windowOf(layer int) int {
+	if layer%6 == 5 {
+		return 0
+	}
+	return s.window
 }
 
 // shapes are as their config.json says.
 var shapes = []shape{
 	{name: "SmolLM2-135M", class: "LlamaForCausalLM", hidden: 576, ffn: 1536, layers: 30, heads: 9, kv: 3, dim: 64, vocab: 49152, tied: true, ropeTheta: 1e5, context: 8192, normEps: 1e-5},
+	{name: "Gemma-3-270M", class: "Gemma3ForCausalLM", hidden: 640, ffn: 2048, layers: 18, heads: 4, kv: 1, dim: 256, vocab: 262144, tied: true, ropeTheta: 1e6, context: 32768, normEps: 1e-6, window: 512},
 	{name: "Qwen2.5-0.5B", class: "Qwen2ForCausalLM", hidden: 896, ffn: 4864, layers: 24, heads: 14, kv: 2, dim: 64, vocab: 151936, tied: true, bias: true, ropeTheta: 1e6, context: 32768, normEps: 1e-6},
 	{name: "Llama-3.2-1B", class: "LlamaForCausalLM", hidden: 2048, ffn: 8192, layers: 16, heads: 32, kv: 8, dim: 64, vocab: 128256, tied: true, ropeTheta: 5e5, context: 131072, normEps: 1e-5, ropeScalingLlama3: true},
 	{name: "Qwen2.5-7B", class: "Qwen2ForCausalLM", hidden: 3584, ffn: 18944, layers: 28, heads: 28, kv: 4, dim: 128, vocab: 152064, bias: true, ropeTheta: 1e6, context: 32768, normEps: 1e-6},
@@ -74,6 +88,10 @@ func (s *shape) config() map[string]any {
 		"num_key_value_heads": s.kv, "head_dim": s.dim, "vocab_size": s.vocab, "tie_word_embeddings": s.tied, "rope_theta": s.ropeTheta,
 		"max_position_embeddings": s.context, "rms_norm_eps": s.normEps, "hidden_act": "silu", "torch_dtype": "bfloat16",
 	}
+	if s.sandwiched() {
+		c["model_type"], c["hidden_act"] = "gemma3_text", "gelu_pytorch_tanh"
+		c["query_pre_attn_scalar"], c["sliding_window"], c["rope_local_base_freq"] = s.dim, s.window, 1e4
+	}
 	if s.ropeScalingLlama3 {
 		c["rope_scaling"] = map[string]any{"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
 	}
@@ -114,6 +132,12 @@ func (s *shape) hollow(path string) error {
 		add(at+"mlp.down_proj.weight", s.hidden, s.ffn)
 		add(at+"input_layernorm.weight", s.hidden)
 		add(at+"post_attention_layernorm.weight", s.hidden)
+		if s.sandwiched() {
+			add(at+"pre_feedforward_layernorm.weight", s.hidden)
+			add(at+"post_feedforward_layernorm.weight", s.hidden)
+			add(at+"self_attn.q_norm.weight", s.dim)
+			add(at+"self_attn.k_norm.weight", s.dim)
+		}
 	}
 	add("model.norm.weight", s.hidden)
 	if !s.tied {

@@ -2,9 +2,12 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
+
+	"hearth/kernels/cuda/kernel"
 )
 
 const stale = "run go run ./internal/perfsheet"
@@ -44,15 +47,14 @@ func TestSheetIsFresh(t *testing.T) {
 	}
 }
 
-// The device compiles the models to the launches of the record. A part of them,
+// The device compiles the models to the launches of the record, and asks for no
+// more shared memory than the kernels' budgets are for. Each format for one GPU,
 // for time; nothing runs.
 func TestStepsAreFresh(t *testing.T) {
 	r := committed(t)
-	counted := r.shapes()
-	if len(counted) == 0 {
-		t.Fatalf("no model is recorded: %s", stale)
-	}
-	for i, s := range []*shape{counted[0], counted[len(counted)-1]} {
+	most := budgets(t)
+	for i := range shapes {
+		s := &shapes[i]
 		f, p, err := s.open(t.TempDir())
 		if err != nil {
 			t.Fatal(err)
@@ -61,7 +63,16 @@ func TestStepsAreFresh(t *testing.T) {
 		for j, form := range formats {
 			g := gpus[(i+j)%4]
 			want := r.step(s.name, form.name, g)
-			st := &stepper{s: s, whole: p, of: form.of, g: g, costs: r.Costs, note: func(*counter) {}, known: true}
+			if want == nil {
+				t.Errorf("%s %s on %s is not recorded: %s", s.name, form.name, g.name, stale)
+				continue
+			}
+			seen := func(l *kernel.Launch) {
+				if n, ok := most[fmt.Sprint(l.Module, " ", l.Name, " ", g.compute)]; !ok || int(l.Shared) > n {
+					t.Errorf("%s %s asks for %d bytes of shared memory, its budget is for %d: .ci/ptx --update", l.Module, l.Name, l.Shared, n)
+				}
+			}
+			st := &stepper{s: s, whole: p, of: form.of, g: g, costs: r.Costs, seen: seen, known: true}
 			calls, perLayer, err := st.step()
 			if err != nil {
 				t.Errorf("%s %s on %s: %v: %s", s.name, form.name, g.name, err, stale)
@@ -74,6 +85,30 @@ func TestStepsAreFresh(t *testing.T) {
 			}
 		}
 	}
+}
+
+// budgets are the bounds of dynamic shared memory, by module, kernel and compute
+// capability × 10.
+func budgets(t *testing.T) map[string]int {
+	t.Helper()
+	data, err := os.ReadFile("../../kernels/cuda/budgets.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []struct {
+		Module, Kernel string
+		On             map[string]struct{ Dynamic int }
+	}
+	if err := json.Unmarshal(data, &list); err != nil {
+		t.Fatal(err)
+	}
+	most := map[string]int{}
+	for _, b := range list {
+		for on, l := range b.On {
+			most[b.Module+" "+b.Kernel+" "+on] = l.Dynamic
+		}
+	}
+	return most
 }
 
 // Every aim that is missed is told.

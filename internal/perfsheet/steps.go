@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -8,6 +9,7 @@ import (
 
 	"hearth/kernels"
 	"hearth/kernels/cuda"
+	"hearth/kernels/cuda/kernel"
 )
 
 // context is the number of tokens of the sequence, the last of which is computed.
@@ -15,15 +17,18 @@ const context = 1024
 
 const blockSize = 16
 
-// class is a set of layers whose matrices have the same types.
+// class is a set of layers whose matrices have the same types and whose attention
+// has the same window.
 type class struct{ first, layers int }
 
-// classes sorts the layers of a model by the types that a format gives them.
+// classes sorts the layers of a model by the types that a format gives them, and
+// by windows.
 func classes(s *shape, of typeOf) ([]class, error) {
 	var order []string
 	all := map[string]*class{}
 	for i := range s.layers {
 		var types strings.Builder
+		fmt.Fprint(&types, s.windowOf(i), " ")
 		for _, m := range []struct {
 			name string
 			cols int
@@ -48,24 +53,19 @@ func classes(s *shape, of typeOf) ([]class, error) {
 	return list, nil
 }
 
-// abridged is the program of a model with only some layers, which have the types
-// of those of the whole model that are named. head is whether it gives logits.
+// abridged is the program of a model with only some of its layers. head is whether
+// it gives logits.
 func abridged(s *shape, whole *kernels.Program, of typeOf, layers []int, head bool) (*kernels.Program, error) {
-	p, err := retype(whole, s, func(t *kernels.Tensor, s *shape) (kernels.DType, error) {
-		real := *t
-		for i, as := range layers {
-			real.Name = strings.Replace(t.Name, fmt.Sprintf("layers.%d.", i), fmt.Sprintf("layers.%d.", as), 1)
-			if real.Name != t.Name {
-				break
-			}
-		}
-		return of(&real, s)
-	})
+	p, err := retype(whole, s, of)
 	if err != nil {
 		return nil, err
 	}
 	perLayer := (len(p.Ops) - 1) / len(p.KV) // the first embeds
-	p.Ops, p.KV = p.Ops[:1+perLayer*len(layers)], p.KV[:len(layers)]
+	ops := p.Ops[:1:1]
+	for _, l := range layers {
+		ops = append(ops, p.Ops[1+perLayer*l:1+perLayer*(l+1)]...)
+	}
+	p.Ops = ops
 	if !head {
 		p.Head = nil
 	}
@@ -79,8 +79,8 @@ type stepper struct {
 	of    typeOf
 	g     gpu
 	costs map[string]counted
-	note  func(*counter)
-	known bool // see counter
+	seen  func(*kernel.Launch) // of every launch that is prepared, those of no step too; or nil
+	known bool                 // nothing may run: every launch must have a cost
 }
 
 // calls are the launches of the step of a program with these layers, as a bag.
@@ -89,24 +89,37 @@ func (st *stepper) calls(layers []int, head bool) (map[string]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	kv := kernels.KVConfig{Blocks: context / blockSize, BlockSize: blockSize, Type: kernels.F16}
-	o := cuda.Options{Rows: 512, Sequences: 128, NoGraphs: true, Hollow: true}
-	need, err := cuda.Need(p, kv, o)
+	bag, err := st.run(p, head, 0)
+	if !errors.Is(err, errNotCounted) || st.known {
+		return bag, err
+	}
+	need, err := cuda.Need(p, cache, options)
 	if err != nil {
 		return nil, err
 	}
-	c := newCounter(st.g, memoryOf(need, kv), st.costs)
-	c.known = st.known
-	d, err := cuda.New(c, o)
+	return st.run(p, head, memoryOf(need, cache))
+}
+
+// cache and options are the device's.
+var (
+	cache   = kernels.KVConfig{Blocks: context / blockSize, BlockSize: blockSize, Type: kernels.F16}
+	options = cuda.Options{Rows: 512, Sequences: 128, NoGraphs: true, Hollow: true}
+)
+
+// run runs the step of a program on a counter with so much memory.
+func (st *stepper) run(p *kernels.Program, head bool, memory int64) (map[string]int, error) {
+	c := newCounter(st.g, memory, st.costs)
+	c.seen = st.seen
+	d, err := cuda.New(c, options)
 	if err != nil {
 		return nil, err
 	}
 	defer d.Close()
-	if err := d.Load(p, kv); err != nil {
+	if err := d.Load(p, cache); err != nil {
 		return nil, err
 	}
 	b := &kernels.Batch{Tokens: []int32{1}, Spans: []kernels.Span{{Len: 1, Context: context - 1}}}
-	for i := range kv.Blocks {
+	for i := range cache.Blocks {
 		b.Spans[0].Blocks = append(b.Spans[0].Blocks, int32(i))
 	}
 	if head {
@@ -116,7 +129,6 @@ func (st *stepper) calls(layers []int, head bool) (map[string]int, error) {
 	if err := d.Step(b); err != nil {
 		return nil, err
 	}
-	st.note(c)
 	bag := map[string]int{}
 	for _, call := range c.calls {
 		bag[call.Key]++
@@ -169,4 +181,10 @@ func union(a, b map[string]int) map[string]int {
 	u := maps.Clone(a)
 	maps.Copy(u, b)
 	return u
+}
+
+// memoryOf is enough for a device's needs, with what allocations are rounded to
+// and the variables of modules.
+func memoryOf(n cuda.Needs, kv kernels.KVConfig) int64 {
+	return n.WeightBytes + n.ScratchBytes + n.BlockBytes*int64(kv.Blocks) + 64<<20
 }

@@ -30,6 +30,35 @@ func TestSaxpy(t *testing.T) {
 	}
 }
 
+// Parts of a grid that make it up do what all of it does.
+func TestLaunchPart(t *testing.T) {
+	b := open(t, "good.compute_80.ptx", watched)
+	n := 1000
+	x, y := make([]float32, n), make([]float32, n)
+	for i := range x {
+		x[i] = float32(i)
+	}
+	px, py := b.put(x), b.put(y)
+	params := b.params("saxpy", []any{float32(2), px, py, int32(n)})
+	for _, part := range []struct{ first, end, sectors uint64 }{{3, 8, 154}, {0, 2, 64}, {2, 3, 32}} {
+		r, err := b.m.LaunchPart(b.l, "saxpy", Dim{X: 8}, Dim{X: 128}, 0, params, part.first, part.end)
+		if err != nil || len(r.Findings) > 0 || r.Counts.UniqueSectors != part.sectors {
+			t.Fatalf("blocks %d to %d: %v, %v, %d sectors, wanted %d", part.first, part.end, err, r.Findings, r.Counts.UniqueSectors, part.sectors)
+		}
+	}
+	b.get(py, y)
+	for i := range y {
+		if y[i] != 2*float32(i) {
+			t.Fatalf("y[%d] = %v", i, y[i])
+		}
+	}
+	for _, part := range [][2]uint64{{3, 3}, {4, 3}, {0, 9}} {
+		if _, err := b.m.LaunchPart(b.l, "saxpy", Dim{X: 8}, Dim{X: 128}, 0, params, part[0], part[1]); err == nil {
+			t.Errorf("blocks %d to %d were accepted", part[0], part[1])
+		}
+	}
+}
+
 func TestLastBlock(t *testing.T) {
 	for _, opt := range []Options{watched, {Checks: true, Workers: 1}, {Workers: 2}} {
 		b := open(t, "good.compute_80.ptx", opt)

@@ -21,7 +21,7 @@ type launch struct {
 	p           *program
 	l           *Loaded
 	grid, block Dim
-	blocks      uint64
+	blocks      uint64 // to run, from next on
 	threads     int
 	warps       int
 	dynamic     int // bytes of dynamic shared memory
@@ -49,6 +49,13 @@ type seenKey struct {
 // Kernel.Params' offsets. Faults are in the report; the error says what kept
 // the launch from being run to its end.
 func (m *Machine) Launch(l *Loaded, name string, grid, block Dim, shared uint32, params []byte) (*Report, error) {
+	return m.LaunchPart(l, name, grid, block, shared, params, 0, grid.norm().count())
+}
+
+// LaunchPart runs blocks first to end-1 of a grid alone, numbered with x running
+// fastest. What blocks do together, such as the last to arrive finishing for all,
+// does not happen unless the others run too, in a launch of their own.
+func (m *Machine) LaunchPart(l *Loaded, name string, grid, block Dim, shared uint32, params []byte, first, end uint64) (*Report, error) {
 	k, ok := l.m.Kernel(name)
 	if !ok {
 		return nil, fmt.Errorf("ptx: no kernel %q", name)
@@ -58,6 +65,11 @@ func (m *Machine) Launch(l *Loaded, name string, grid, block Dim, shared uint32,
 	if err := r.validate(k, shared); err != nil {
 		return nil, fmt.Errorf("ptx: cannot launch %s: %w", name, err)
 	}
+	if first >= end || end > r.blocks {
+		return nil, fmt.Errorf("ptx: cannot launch %s: got blocks %d to %d, wanted some of %d", name, first, end, r.blocks)
+	}
+	r.blocks = end
+	r.next.Store(first)
 	m.launch++
 	if m.race != nil {
 		m.race.begin()
@@ -88,7 +100,7 @@ func (r *launch) validate(k *Kernel, shared uint32) error {
 }
 
 func (r *launch) run() (*Report, error) {
-	n := int(min(uint64(r.m.opt.Workers), r.blocks))
+	n := int(min(uint64(r.m.opt.Workers), r.blocks-r.next.Load()))
 	workers := make([]*worker, n)
 	var wg sync.WaitGroup
 	for i := range workers {

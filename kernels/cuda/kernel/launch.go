@@ -25,7 +25,6 @@ type Launch struct {
 	Block  Dim
 	Shared uint32 // bytes of dynamic shared memory
 	Params Params
-	Mixed  bool // blocks differ in what they do: the first are no sample of all
 }
 
 // Target is what launches depend on beside shapes. Results do not.

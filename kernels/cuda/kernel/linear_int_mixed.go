@@ -54,6 +54,6 @@ func gemvMixed(t Target, ws []*Weight, cs []LinearCall) (Launch, error) {
 	}
 	return Launch{
 		Module: "linear_int_" + of, Name: gemvName(c.Rows, of),
-		Grid: Dim{uint32(total), 1, 1}, Block: Dim{uint32(32 * s.segments), 1, 1}, Shared: uint32(shared), Params: Pack(params...), Mixed: true,
+		Grid: Dim{uint32(total), 1, 1}, Block: Dim{uint32(32 * s.segments), 1, 1}, Shared: uint32(shared), Params: Pack(params...),
 	}, nil
 }
