@@ -61,6 +61,7 @@ var arrows = map[string][]string{
 	"hearth/kernels/cuda/driver":  {"hearth/kernels/cuda/kernel"},
 	"hearth/kernels/cuda/kernel":  {"hearth/kernels"},
 	"hearth/scripts/*":            {"hearth/*"}, // tools of ours, not part of the product
+	"hearth/internal/checkptx":    {"hearth/kernels", "hearth/kernels/*"},
 	"hearth/internal/devicecheck": {"hearth/engine/model", "hearth/engine/weights", "hearth/engine/weights/*", "hearth/kernels", "hearth/kernels/*"},
 	"hearth/internal/perfsheet":   {"hearth/engine/model", "hearth/engine/weights", "hearth/kernels", "hearth/kernels/*"},
 	"hearth/internal/*":           {"hearth/internal/*"},

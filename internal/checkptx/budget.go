@@ -34,9 +34,11 @@ type budget struct {
 
 // limit is what a kernel may use on one device.
 type limit struct {
-	Registers int `json:"registers"`         // the most a thread uses, whichever ptxas it is
-	Dynamic   int `json:"dynamic,omitempty"` // the most dynamic shared memory of a block, in bytes
-	Blocks    int `json:"blocks"`            // the fewest resident on an SM at once
+	Registers  int `json:"registers"`             // the most a thread uses, whichever ptxas it is
+	Dynamic    int `json:"dynamic,omitempty"`     // the most dynamic shared memory that a launch asks for, bytes a block
+	Least      int `json:"least,omitempty"`       // and the least
+	Blocks     int `json:"blocks"`                // the fewest resident on an SM at once, with Dynamic
+	MostBlocks int `json:"most_blocks,omitempty"` // and with Least; 0: as Blocks
 }
 
 // pair is a target of the compiler with a device that its PTX runs on.

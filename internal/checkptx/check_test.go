@@ -18,15 +18,24 @@ func good() (result, map[key]*budget) {
 			entry: entry{name: "k", threads: 128, dynamic: true}, registers: 64, static: 2048,
 			mix: mix{Narrow: 1, Has: map[string]bool{"HMMA": true}},
 		}
-		b.On[p.String()] = limit{Registers: 64, Dynamic: 16384, Blocks: 5}
+		b.On[p.String()] = limit{Registers: 64, Dynamic: 16384, Least: 4096, Blocks: 5, MostBlocks: 8}
 	}
 	return all, map[key]*budget{someKey: b}
+}
+
+// asked is what launches of it ask for.
+func asked() uses {
+	u := uses{someKey: {}}
+	for cc := range devices {
+		u[someKey][cc] = use{threads: 128, least: 4096, most: 16384}
+	}
+	return u
 }
 
 // Each gate fails by itself, and nothing fails without cause.
 func TestGates(t *testing.T) {
 	all, budgets := good()
-	if faults := check(all, budgets); len(faults) != 0 {
+	if faults := check(all, budgets, asked()); len(faults) != 0 {
 		t.Fatalf("good: %v", faults)
 	}
 	p := pair{80, 86}
@@ -42,33 +51,58 @@ func TestGates(t *testing.T) {
 		"no mma":    {func(m *measured, _ *budget) { m.mix.Has = nil }, "no HMMA"},
 		"narrow":    {func(m *measured, _ *budget) { m.mix.Narrow = 2 }, "2 global loads of less than 4 bytes"},
 		"occupancy": {func(_ *measured, b *budget) { b.On["86"] = limit{Registers: 64, Dynamic: 16384, Blocks: 6} }, "5 blocks on an SM, wanted at least 6"},
-		"dynamic":   {func(_ *measured, b *budget) { b.On["86"] = limit{Registers: 64, Blocks: 5} }, "uses dynamic shared memory"},
-		"too large": {func(_ *measured, b *budget) { b.On["86"] = limit{Registers: 64, Dynamic: 99 << 10} }, "does not fit"},
-		"no device": {func(_ *measured, b *budget) { delete(b.On, "86") }, "no budget for this device"},
-		"threads":   {func(m *measured, _ *budget) { m.entry.threads = 256 }, "blocks of 256 threads, its budget of 128"},
-		"no size":   {func(m *measured, b *budget) { m.entry.threads, b.Threads = 0, 0 }, "put its block size into"},
+		"light": {func(_ *measured, b *budget) {
+			b.On["86"] = limit{Registers: 64, Dynamic: 16384, Least: 4096, Blocks: 5, MostBlocks: 9}
+		}, "8 blocks on an SM with the least shared memory, wanted at least 9"},
+		"dynamic": {func(_ *measured, b *budget) {
+			b.On["86"] = limit{Registers: 64, Dynamic: 16383, Least: 4096, Blocks: 5}
+		}, "4096 to 16384 bytes of dynamic shared memory, its budget is for 4096 to 16383"},
+		"static by launches": {func(m *measured, _ *budget) { m.entry.dynamic = false }, "and its PTX uses none"},
+		"too large":          {func(_ *measured, b *budget) { b.On["86"] = limit{Registers: 64, Dynamic: 99 << 10} }, "does not fit"},
+		"no device":          {func(_ *measured, b *budget) { delete(b.On, "86") }, "no budget for this device"},
+		"threads":            {func(m *measured, _ *budget) { m.entry.threads = 256 }, "blocks of 256 threads, its budget of 128"},
+		"no size":            {func(m *measured, b *budget) { m.entry.threads, b.Threads = 0, 0 }, "put its block size into"},
 	} {
 		all, budgets := good()
 		c.edit(all[someKey][p], budgets[someKey])
-		faults := strings.Join(check(all, budgets), "\n")
+		faults := strings.Join(check(all, budgets, asked()), "\n")
 		if !strings.Contains(faults, c.want) {
 			t.Errorf("%s: got %q, wanted %q in it", what, faults, c.want)
 		}
 	}
 	all, budgets = good()
 	delete(all[someKey], p)
-	if faults := check(all, budgets); len(faults) != 1 || !strings.Contains(faults[0], "not measured on 86") {
+	if faults := check(all, budgets, asked()); len(faults) != 1 || !strings.Contains(faults[0], "not measured on 86") {
 		t.Errorf("a device that was left out: got %v", faults)
 	}
 	all, budgets = good()
 	all[key{"m", "new"}] = all[someKey]
-	if faults := check(all, budgets); len(faults) != 1 || !strings.Contains(faults[0], "no budget") {
+	if faults := check(all, budgets, asked()); len(faults) != 1 || !strings.Contains(faults[0], "no budget") {
 		t.Errorf("a kernel without budget: got %v", faults)
 	}
 	all, budgets = good()
 	delete(all, someKey)
-	if faults := check(all, budgets); len(faults) != 1 || !strings.Contains(faults[0], "in no PTX") {
+	if faults := check(all, budgets, asked()); len(faults) != 1 || !strings.Contains(faults[0], "in no PTX") {
 		t.Errorf("a budget without kernel: got %v", faults)
+	}
+	for what, c := range map[string]struct {
+		use  use
+		want string
+	}{
+		"more threads":     {use{threads: 160, least: 4096, most: 16384}, "blocks of 160 threads, its budget is for 128"},
+		"less than before": {use{threads: 128, least: 4095, most: 16384}, "4095 to 16384 bytes"},
+		"none":             {use{threads: 128}, "launches ask for none"},
+	} {
+		all, budgets := good()
+		u := asked()
+		u[someKey][86] = c.use
+		if faults := strings.Join(check(all, budgets, u), "\n"); !strings.Contains(faults, c.want) {
+			t.Errorf("%s: got %q, wanted %q in it", what, faults, c.want)
+		}
+	}
+	all, budgets = good()
+	if faults := check(all, budgets, uses{}); len(faults) != len(pairs) || !strings.Contains(faults[0], "launches it on no device") {
+		t.Errorf("a kernel that nothing launches: got %v", faults)
 	}
 }
 
@@ -76,17 +110,20 @@ func TestGates(t *testing.T) {
 // no block; what cannot be measured is kept.
 func TestUpdate(t *testing.T) {
 	all, budgets := good()
-	budgets = update(all, budgets, nil)
-	if faults := check(all, budgets); len(faults) != 0 {
+	budgets = update(all, asked())
+	if faults := check(all, budgets, asked()); len(faults) != 0 {
 		t.Fatal(faults)
 	}
 	b := budgets[someKey]
-	// More registers than 64 would cost blocks, but shared memory allows no more of them anyway.
-	if l := b.On["86"]; l != (limit{Registers: 68, Dynamic: 16384, Blocks: 5}) {
+	// 65 registers would let 7 blocks in, of those with the least shared memory.
+	if l := b.On["86"]; l != (limit{Registers: 64, Dynamic: 16384, Least: 4096, Blocks: 5, MostBlocks: 8}) {
 		t.Errorf("8.6: got %+v", l)
 	}
-	if l := b.On["90"]; l != (limit{Registers: 64, Dynamic: 16384, Blocks: 8}) {
-		t.Errorf("9.0: got %+v", l) // 65 would let 7 blocks in
+	// Where shared memory allows no more blocks anyway they cost nothing.
+	same := asked()
+	same[someKey][86] = use{threads: 128, least: 16384, most: 16384}
+	if l := update(all, same)[someKey].On["86"]; l != (limit{Registers: 68, Dynamic: 16384, Least: 16384, Blocks: 5}) {
+		t.Errorf("8.6 with as much shared memory always: got %+v", l)
 	}
 	file := filepath.Join(t.TempDir(), "budgets.json")
 	if err := writeBudgets(file, budgets); err != nil {
@@ -104,20 +141,8 @@ func TestUpdate(t *testing.T) {
 		t.Errorf("read and written again:\n%s\nwanted\n%s", second, first)
 	}
 	all[someKey][pair{90, 90}].registers += headroom + 1
-	if faults := check(all, again); len(faults) == 0 {
+	if faults := check(all, again, asked()); len(faults) == 0 {
 		t.Error("five registers more passed")
-	}
-}
-
-// What launches ask for is taken over; blocks follow it.
-func TestUpdateFromLaunches(t *testing.T) {
-	all, budgets := good()
-	got := update(all, budgets, uses{"m k": {"86": {Threads: 128, Dynamic: 40000}}})[someKey]
-	if l := got.On["86"]; l.Dynamic != 40000 || l.Blocks != 2 {
-		t.Errorf("8.6: got %+v", l)
-	}
-	if l := got.On["80"]; l.Dynamic != 16384 {
-		t.Errorf("8.0, of which no launch is known: got %+v", l)
 	}
 }
 

@@ -23,29 +23,28 @@ func main() {
 	t := tools{ptxas: map[string]string{}}
 	dir := flag.String("dir", "kernels/cuda/ptx", "the `folder` of PTX files")
 	file := flag.String("budgets", "kernels/cuda/budgets.json", "the budgets")
-	asked := flag.String("launches", "kernels/cuda/launches.json", "what launches ask for, as internal/perfsheet writes it")
 	write := flag.Bool("update", false, "make the budgets of what is measured")
 	quiet := flag.Bool("quiet", false, "no table of what is measured")
 	flag.BoolVar(&t.every, "every", false, "ask every version for every device")
 	answers := flag.String("cache", "", "keep the assemblers' answers in this `folder`")
 	flag.StringVar(&t.nvdisasm, "nvdisasm", "nvdisasm", "the disassembler")
-	flag.Func("ptxas", "an assembler, as `VERSION=PATH`; may be given several times, the last is the one whose code is counted", func(s string) error {
+	flag.Func("ptxas", "an assembler, as `VERSION=PATH`; may be given several times, from the oldest to the newest, whose code is counted", func(s string) error {
 		version, path, ok := strings.Cut(s, "=")
 		if !ok {
 			return fmt.Errorf("got %q, wanted VERSION=PATH", s)
 		}
-		t.ptxas[version], t.newest = path, version
+		t.ptxas[version], t.newest, t.oldest = path, version, cmp.Or(t.oldest, version)
 		return nil
 	})
 	flag.Parse()
 	t.answers = cache(*answers)
-	if err := run(t, *dir, *file, *asked, *write, *quiet); err != nil {
+	if err := run(t, *dir, *file, allUses(), *write, *quiet); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func run(t tools, dir, file, launches string, write, quiet bool) error {
+func run(t tools, dir, file string, asked uses, write, quiet bool) error {
 	if len(t.ptxas) == 0 {
 		return fmt.Errorf("cannot check: got no ptxas, wanted at least one -ptxas VERSION=PATH")
 	}
@@ -68,16 +67,12 @@ func run(t tools, dir, file, launches string, write, quiet bool) error {
 		table(all, budgets)
 	}
 	if write && len(faults) == 0 {
-		asked, err := readUses(launches)
-		if err != nil {
-			return err
-		}
-		budgets = update(all, budgets, asked)
+		budgets = update(all, asked)
 		if err := writeBudgets(file, budgets); err != nil {
 			return err
 		}
 	}
-	faults = append(faults, check(all, budgets)...)
+	faults = append(faults, check(all, budgets, asked)...)
 	for _, f := range faults {
 		fmt.Fprintln(os.Stderr, "FAIL", f)
 	}

@@ -34,21 +34,25 @@ func TestRun(t *testing.T) {
 		}
 	}
 	ptxas := script(t, "ptxas", `for a; do case $a in -arch=*) sm=${a#-arch=};; esac; done; sed "s/sm_89/$sm/" `+here+`/gate.sm_89.13.0.txt`)
-	tl := tools{ptxas: map[string]string{"11.8": ptxas, "13.0": ptxas}, newest: "13.0", nvdisasm: script(t, "nvdisasm", "cat "+here+"/gate.sm_89.sass")}
+	tl := tools{ptxas: map[string]string{"11.8": ptxas, "13.0": ptxas}, oldest: "11.8", newest: "13.0", nvdisasm: script(t, "nvdisasm", "cat "+here+"/gate.sm_89.sass")}
 	file := filepath.Join(dir, "budgets.json")
-	if err := run(tl, dir, file, filepath.Join(dir, "none"), false, true); err == nil || !strings.Contains(err.Error(), "1 faults in 1 kernels") {
+	launched := uses{key{"gate", "tensor"}: {}}
+	for cc := range devices {
+		launched[key{"gate", "tensor"}][cc] = use{threads: 128}
+	}
+	if err := run(tl, dir, file, launched, false, true); err == nil || !strings.Contains(err.Error(), "1 faults in 1 kernels") {
 		t.Fatalf("without budgets: got %v", err)
 	}
-	if err := run(tl, dir, file, filepath.Join(dir, "none"), true, false); err != nil {
+	if err := run(tl, dir, file, launched, true, false); err != nil {
 		t.Fatalf("update: %v", err)
 	}
-	if err := run(tl, dir, file, filepath.Join(dir, "none"), false, true); err != nil {
+	if err := run(tl, dir, file, launched, false, true); err != nil {
 		t.Fatalf("with budgets: %v", err)
 	}
 	// What was answered is not asked again.
 	tl.answers = cache(filepath.Join(dir, "answers"))
 	for range 2 {
-		if err := run(tl, dir, file, filepath.Join(dir, "none"), false, true); err != nil {
+		if err := run(tl, dir, file, launched, false, true); err != nil {
 			t.Fatalf("with answers: %v", err)
 		}
 		tl.ptxas["11.8"], tl.ptxas["13.0"] = "/nowhere", "/nowhere"
@@ -56,19 +60,19 @@ func TestRun(t *testing.T) {
 	tl.answers = ""
 	tl.ptxas["13.0"] = ptxas
 	tl.ptxas["11.8"] = script(t, "refuses", "echo 'Unsupported .version' >&2; exit 255")
-	if err := run(tl, dir, file, filepath.Join(dir, "none"), false, true); err == nil || !strings.Contains(err.Error(), "3 faults") {
+	if err := run(tl, dir, file, launched, false, true); err == nil || !strings.Contains(err.Error(), "3 faults") {
 		t.Fatalf("one refuses: got %v", err)
 	}
 	if err := os.Remove(filepath.Join(dir, "gate.compute_90.ptx")); err != nil {
 		t.Fatal(err)
 	}
-	if err := run(tl, dir, file, filepath.Join(dir, "none"), false, true); err == nil || !strings.Contains(err.Error(), "compute_90") {
+	if err := run(tl, dir, file, launched, false, true); err == nil || !strings.Contains(err.Error(), "compute_90") {
 		t.Fatalf("one target: got %v", err)
 	}
 }
 
-// Every kernel of the committed PTX has a budget, and every budget a kernel: this
-// much needs no toolkit.
+// Every kernel of the committed PTX has a budget for what package kernel launches,
+// and every budget a kernel: this much needs no toolkit.
 func TestEveryKernelHasABudget(t *testing.T) {
 	mods, err := readModules("../../kernels/cuda/ptx")
 	if err != nil {
@@ -78,15 +82,26 @@ func TestEveryKernelHasABudget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kernels := map[key]bool{}
+	asked, kernels := allUses(), map[key]bool{}
 	for _, m := range mods {
 		for _, e := range m.entries {
 			k := key{m.name, e.name}
 			kernels[k] = true
-			if budgets[k] == nil {
-				t.Errorf("%v has no budget", k)
-			} else if e.threads != 0 && e.threads != budgets[k].Threads {
-				t.Errorf("%v: its PTX has blocks of %d threads, its budget of %d", k, e.threads, budgets[k].Threads)
+			b := budgets[k]
+			if asked[k] == nil {
+				t.Errorf("package kernel launches %v for no shape of launches.go", k)
+			}
+			if b == nil {
+				t.Errorf("%v has no budget: .ci/ptx --update", k)
+				continue
+			}
+			if e.threads != 0 && e.threads != b.Threads {
+				t.Errorf("%v: its PTX has blocks of %d threads, its budget of %d: .ci/ptx --update", k, e.threads, b.Threads)
+			}
+			for _, p := range pairs {
+				for _, fault := range checkUse(asked, k, e, b, p) {
+					t.Errorf("%v on %v: %s: .ci/ptx --update", k, p, fault)
+				}
 			}
 		}
 	}
@@ -95,7 +110,12 @@ func TestEveryKernelHasABudget(t *testing.T) {
 			t.Errorf("%v has a budget and is in no PTX", k)
 		}
 	}
+	for k := range asked {
+		if !kernels[k] {
+			t.Errorf("package kernel launches %v, which is in no PTX", k)
+		}
+	}
 	if len(kernels) == 0 {
-		t.Log("no PTX is committed yet")
+		t.Error("no PTX is committed")
 	}
 }

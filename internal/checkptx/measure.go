@@ -12,17 +12,23 @@ import (
 // tools are the programs that are asked.
 type tools struct {
 	ptxas    map[string]string // by the version of CUDA
-	newest   string            // whose machine code is read
+	oldest   string
+	newest   string // whose machine code is read
 	nvdisasm string
 	every    bool  // every version is asked for every device
 	answers  cache // of before
 }
 
 // asked says which devices a version of ptxas is asked for. The newest, which is
-// that of current drivers, is asked for all. Whether an older one takes a file
-// does not depend on the device; it is asked for one of each kind of scheduler.
+// that of current drivers, is asked for all. Whether another takes a file does not
+// depend on the device: it is asked for one of each target, and the oldest, whose
+// code differs most, for one of each kind of scheduler.
 func (t *tools) asked(version string, p pair) bool {
-	return t.every || version == t.newest || p == pair{80, 80} || p == pair{80, 89} || p == pair{90, 90}
+	switch {
+	case t.every || version == t.newest || p == pair{80, 80} || p == pair{90, 90}:
+		return true
+	}
+	return version == t.oldest && p == pair{80, 89}
 }
 
 // measured is what a kernel costs on one device, the worst of all versions of
