@@ -49,9 +49,9 @@ type Model struct {
 	// computed from the model and the memory of the machine. Default 0.
 	KVMemory Size `toml:"kv_memory"`
 	// KVType is how keys and values are kept: "f16", "bf16", "f32", or on a GPU
-	// "fp8" or "int8", which take half the memory and round more (a CPU keeps f16
-	// where they are asked for); empty: "f16", but "f32" on a CPU that rounds nothing
-	// else either (activations "f32", weights in floating point). Default empty.
+	// "fp8" or "int8", which take half the memory and round more (a CPU takes them
+	// as empty); empty: "f16", but "f32" on a CPU that rounds nothing else either
+	// (activations "f32", weights in floating point). Default empty.
 	KVType string `toml:"kv_type"`
 	// Threads computes with this many; zero: one a core. Default 0.
 	Threads int `toml:"threads"`
