@@ -3,9 +3,21 @@ package config
 import (
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
+
+// spent is the processor's time that this process has had: other than a clock it
+// does not count what else the machine does.
+func spent(t *testing.T) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
 
 // No text within MaxBytes costs more than a moment: it may come from somebody who
 // may only have it checked.
@@ -27,14 +39,14 @@ func TestParseOfOvergrownText(t *testing.T) {
 		"unknown keys":      many(300_000, "x%d = 1\n"),
 		"behind a string":   "a = \"\"\"x\"\"\"\"\"\nb = '''\n'''\n" + strings.Repeat("c.", 1<<20) + "d = 1",
 	} {
-		began := time.Now()
+		began := spent(t)
 		_, err := Parse("x.toml", []byte(text))
 		if err == nil {
 			t.Errorf("%s: taken", what)
 		} else if len(err.Error()) > 1<<20 {
 			t.Errorf("%s: the error has %d bytes", what, len(err.Error()))
 		}
-		if took := time.Since(began); took > 20*time.Second {
+		if took := spent(t) - began; took > 20*time.Second {
 			t.Errorf("%s: took %v", what, took)
 		}
 	}
@@ -49,13 +61,13 @@ func TestNamesOfManyElements(t *testing.T) {
 	for i := range list {
 		list[i] = map[string]any{"name": "same"}
 	}
-	began := time.Now()
+	began := spent(t)
 	names := ElementNames(list)
 	seen := map[string]bool{}
 	for _, n := range names {
 		seen[n] = true
 	}
-	if len(seen) != len(list) || names[1] != "same#2" || time.Since(began) > 10*time.Second {
-		t.Errorf("%d names of %d, %q, in %v", len(seen), len(list), names[1], time.Since(began))
+	if len(seen) != len(list) || names[1] != "same#2" || spent(t)-began > 10*time.Second {
+		t.Errorf("%d names of %d, %q, in %v", len(seen), len(list), names[1], spent(t)-began)
 	}
 }
