@@ -17,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -24,7 +25,7 @@ import (
 
 func main() {
 	only := flag.String("run", "", "mutants whose name matches this")
-	seats := flag.Int("j", 2, "mutants at a time")
+	seats := flag.Int("j", runtime.NumCPU(), "mutants at a time")
 	verbose := flag.Bool("v", false, "show how each was caught")
 	flag.Parse()
 	if err := run(*only, *seats, *verbose); err != nil {
