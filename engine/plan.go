@@ -8,6 +8,7 @@ import (
 	"hearth/engine/tokenizer"
 	"hearth/engine/weights"
 	"hearth/kernels"
+	"hearth/kernels/cpu"
 )
 
 // vocab maps a GGUF vocabulary to the tokenizer's input.
@@ -70,7 +71,7 @@ func planRoom(o Options, p *kernels.Program, dev kernels.Device) (cacheRoom, err
 // defaultCache is the kv_type of a model for which none is asked: half precision,
 // but float32 in the machine's memory where nothing else is rounded either.
 func defaultCache(o Options, p *kernels.Program) string {
-	if (o.Device == "cpu" || o.Device == "ref") && (o.Activations == "f32" || !p.Rounds()) {
+	if (o.Device == "cpu" || o.Device == "ref") && (o.Activations == "f32" || !cpu.Rounds(p)) {
 		return "f32"
 	}
 	return "f16"

@@ -14,6 +14,12 @@ import (
 func TestCacheTypes(t *testing.T) {
 	path := gguftest.WriteLlama(t, gguftest.Options{Seed: 1, Type: kernels.Q8_0})
 	floats := gguftest.WriteLlama(t, gguftest.Options{Seed: 1})
+	packed := func(p gguftest.Packing) string {
+		files, _ := gguftest.Packed(gguftest.Options{Seed: 1}, p)
+		return gguftest.WriteFiles(t, files)
+	}
+	fp8, gptq := packed(gguftest.Packing{Method: "fp8"}), packed(gguftest.Packing{Method: "gptq", Bits: 4, Group: 32})
+	ordered := packed(gguftest.Packing{Method: "gptq", Bits: 4, Group: 32, Activated: true})
 	prints := map[string]bool{}
 	for _, c := range []struct {
 		path, kv, activations, term string
@@ -21,6 +27,8 @@ func TestCacheTypes(t *testing.T) {
 	}{
 		{path, "", "", "f16", 2}, {path, "f32", "", "f32", 4}, {path, "bf16", "", "bf16", 2}, {path, "", "f32", "f32", 4},
 		{floats, "", "", "f32", 4}, {floats, "f16", "", "f16", 2},
+		// The CPU rounds no inputs of what it multiplies in floating point.
+		{fp8, "", "", "f32", 4}, {ordered, "", "", "f32", 4}, {gptq, "", "", "f16", 2},
 	} {
 		o := Options{Path: c.path, KVType: c.kv, Activations: c.activations, KVBytes: 4 << 20, Threads: 1}
 		p, err := PlanMemory(o)

@@ -127,19 +127,6 @@ func (p *Program) KVValuesPerToken() int {
 	return n
 }
 
-// Rounds tells whether a matrix is of integers, so that devices round its inputs
-// to 8 bits unless they are told not to.
-func (p *Program) Rounds() bool {
-	for _, ops := range [][]Op{p.Ops, p.Norm, p.Head} {
-		for i := range ops {
-			if ops[i].Kind == OpLinear && p.Tensors[ops[i].W].Type.BlockValues() > 1 {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // WeightBytes is the size of all tensors.
 func (p *Program) WeightBytes() int64 {
 	var n int64

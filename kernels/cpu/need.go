@@ -52,6 +52,19 @@ func Need(p *kernels.Program, rows int, o Options) (Needs, error) {
 	return n, nil
 }
 
+// Rounds tells whether p has a matrix whose inputs are rounded to 8 bits unless
+// Options.Activations is "f32": one that is not multiplied in floating point.
+func Rounds(p *kernels.Program) bool {
+	for _, ops := range [][]kernels.Op{p.Ops, p.Norm, p.Head} {
+		for i := range ops {
+			if ops[i].Kind == kernels.OpLinear && !isFloat(stored(&p.Tensors[ops[i].W])) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // threadScratch bounds the quantized inputs, shared and of each thread, and the
 // threads' own buffers.
 func (d *Device) threadScratch(rows, cols, expanded int) int64 {
