@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 
 	"hearth/engine/weights"
@@ -18,8 +19,8 @@ type plannedMemory interface {
 }
 
 // PlanDeviceMemory plans what Open with the same options would do, on the device
-// that OpenDevice gives, whose memory is then what the sizes are of. It reads the
-// file's tables and none of its weights.
+// that OpenDevice gives, whose memory is then what the sizes are of. It reads what
+// PlanMemory reads.
 func PlanDeviceMemory(o Options) (*MemoryPlan, error) {
 	o = withDefaults(o)
 	f, err := weights.Open(o.Path)
@@ -31,9 +32,8 @@ func PlanDeviceMemory(o Options) (*MemoryPlan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open model %s: %w", o.Path, err)
 	}
-	if o.KVType == "" {
-		o.KVType = defaultCache(o, prog)
-	}
+	o.KVType = cmp.Or(o.KVType, defaultCache(o, prog))
+	o.Context = cfg.ContextLength // what is served, also where nothing was asked for
 	dev, err := o.OpenDevice(o)
 	if err != nil {
 		return nil, err

@@ -44,7 +44,8 @@ type MemoryPlan struct {
 const processBytes = 96 << 20
 
 // PlanMemory plans what Open with the same options would do, on the CPU. It
-// reads the file's tables and none of its weights.
+// reads the file's tables, and of its weights only those that lie in parts, which
+// it unpacks.
 func PlanMemory(o Options) (*MemoryPlan, error) {
 	o = withDefaults(o)
 	f, err := weights.Open(o.Path)

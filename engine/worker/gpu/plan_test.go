@@ -40,6 +40,9 @@ func TestPlan(t *testing.T) {
 	if p.Context != 2048 || p.LargestContext != 2048 || p.FullSequences < 1 {
 		t.Errorf("got %+v", p)
 	}
+	if same := plan(host.Spec{Context: p.Context}); same.Memory == nil || *same.Memory != *p {
+		t.Errorf("with the context that is served anyway: %+v, wanted %+v", same.Memory, p)
+	}
 	if small := plan(host.Spec{}, "FAKECUDA_DEVICES=8.0,memory=262MiB"); small.Memory == nil || small.Memory.Fits || small.Memory.Reason == "" {
 		t.Errorf("on a GPU that has not enough: %+v", small.Memory)
 	}
