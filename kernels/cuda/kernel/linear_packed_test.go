@@ -44,6 +44,28 @@ func TestLinearPacked(t *testing.T) {
 	}
 }
 
+// TestLinearOddTiles holds weights whose last block has one tile of the two that
+// its others have: on a GPU of many multiprocessors only large ones have two.
+func TestLinearOddTiles(t *testing.T) {
+	s := shape{parts: []int{35}, k: 96, norm: true, bias: true}
+	for i, typ := range []kernels.DType{kernels.BF16, kernels.F16, kernels.U4, kernels.U8, kernels.F8} {
+		t.Run(fmt.Sprint(typ), func(t *testing.T) {
+			g := newFloatGPU(t, 80+10*(i%2))
+			g.target.SMs = 1
+			tol := 8e-7
+			if typ == kernels.BF16 {
+				tol = 8e-6
+			}
+			g.hold(newProblem(typ, s, rand.New(rand.NewPCG(uint64(typ), 3))), tol)
+			for name := range g.counts {
+				if strings.HasSuffix(name, "_one_row_1") || strings.HasSuffix(name, "_direct_1") {
+					t.Errorf("%s was launched, wanted two tiles a block", name)
+				}
+			}
+		})
+	}
+}
+
 // TestLinearOrder holds weights whose columns are in an order of their own.
 func TestLinearOrder(t *testing.T) {
 	for i, s := range []shape{
