@@ -37,8 +37,9 @@ func tinyModels(t *testing.T) []string {
 // Every tiny model computes the logits of the CPU, after a prompt in two chunks and
 // token by token. Both round a linear's input to 8 bits alike, so that most rows of
 // quantized models are the same but for the order of sums; in some that order tips a
-// value to the next level.
+// value to the next level, and then all rows of that model may be off by a little.
 func TestModels(t *testing.T) {
+	alike, rounded := 0, 0 // rows of quantized models
 	for i, path := range tinyModels(t) {
 		if !one(8)(i) {
 			continue
@@ -57,11 +58,9 @@ func TestModels(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			tol, alike := 2e-3, 0
-			for i := range p.Tensors {
-				if p.Tensors[i].Type.BlockValues() > 1 {
-					tol, alike = 0.02, 2
-				}
+			tol := 2e-3
+			if cpu.Rounds(p) {
+				tol = 0.02
 			}
 			tokens, want := continuation(t, c, p, nil)
 			_, got := continuation(t, interpreted(Options{Rows: 64, Sequences: 4}, cudatest.Options{Compute: 80 + i%2*10, Lazy: true})(t), p, tokens)
@@ -76,11 +75,15 @@ func TestModels(t *testing.T) {
 				}
 			}
 			t.Logf("%d of %d rows are the CPU's but for the order of sums", same, len(want)/p.Vocab)
-			if same < alike {
-				t.Errorf("%d of %d rows are the CPU's but for the order of sums, wanted %d or more", same, len(want)/p.Vocab, alike)
+			if cpu.Rounds(p) {
+				alike, rounded = alike+same, rounded+len(want)/p.Vocab
 			}
 		})
 	}
+	if alike*2 < rounded || rounded == 0 && !t.Failed() {
+		t.Errorf("%d of %d rows of quantized models are the CPU's but for the order of sums, wanted half", alike, rounded)
+	}
+	t.Logf("%d of %d rows of quantized models are the CPU's but for the order of sums", alike, rounded)
 }
 
 // distance is the largest difference, and the largest number or 1.
