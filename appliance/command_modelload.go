@@ -174,7 +174,7 @@ func (p *modelPlace) plan(ctx context.Context, q planQuery) (modelPlan, error) {
 		return modelPlan{}, infer.Errorf(infer.CodeNotFound, "there is no model %.200q: neither installed nor a file", q.Name)
 	}
 	o.apply(&spec)
-	out, err := planSpec(ctx, p.dir, &gpus{}, spec, false)
+	out, err := planSpec(ctx, p.dir, &gpus{}, spec, infer.Health{})
 	out.Name = q.Name
 	return out, err
 }

@@ -494,8 +494,11 @@ func planModel(ctx context.Context, c *control, q planQuery) (modelPlan, error) 
 	if err := c.server.unpack(&spec); err != nil {
 		return modelPlan{}, err
 	}
-	lm := c.server.models.get(q.Name)
-	return planSpec(ctx, c.dir, &c.server.gpus, spec, lm != nil && lm.health(ctx).Ready)
+	var now infer.Health
+	if lm := c.server.models.get(q.Name); lm != nil {
+		now = lm.health(ctx)
+	}
+	return planSpec(ctx, c.dir, &c.server.gpus, spec, now)
 }
 
 // specOf is how a model is or would be served.

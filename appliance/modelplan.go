@@ -16,18 +16,18 @@ import (
 const planTimeout = time.Minute
 
 // planSpec plans a model where it would be opened: on a GPU, or where there is
-// none for it, if it may, on the CPU. loaded says that it is open now, so that a
-// GPU may have no room for it a second time.
-func planSpec(ctx context.Context, dir dataDir, g *gpus, s modelSpec, loaded bool) (modelPlan, error) {
+// none for it, if it may, on the CPU. now is how it is: one that is on a GPU may
+// have no room there a second time.
+func planSpec(ctx context.Context, dir dataDir, g *gpus, s modelSpec, now infer.Health) (modelPlan, error) {
 	if s.Device == "" {
 		s.Device = deviceAuto
 	}
-	note := ""
+	note, there := "", now.Ready && now.Device != deviceCPU
 	if s.Device != deviceCPU && !s.InProcess {
 		p, fault := planOnGPU(ctx, dir, g, s)
-		if fault == nil && (p.Fits || loaded || s.Device != deviceAuto) {
+		if fault == nil && (p.Fits || there || s.Device != deviceAuto) {
 			out := newModelPlan(s.Name, p)
-			out.Loaded = loaded
+			out.Loaded = now.Ready
 			return out, nil
 		}
 		if fault == nil {
@@ -45,7 +45,7 @@ func planSpec(ctx context.Context, dir dataDir, g *gpus, s modelSpec, loaded boo
 		return modelPlan{}, &infer.Error{Code: infer.CodeInvalid, Message: err.Error()}
 	}
 	out := newModelPlan(s.Name, p)
-	out.Loaded, out.Note = loaded, note
+	out.Loaded, out.Note = now.Ready, note
 	return out, nil
 }
 
@@ -55,7 +55,7 @@ func planOnGPU(ctx context.Context, dir dataDir, g *gpus, s modelSpec) (*engine.
 	if fault != nil {
 		return nil, fault
 	}
-	defer g.give(places)
+	g.give(places) // a plan is no model: others choose as if it were not there
 	spec := newWorkerSpec(s)
 	spec.Device = places[0].UUID
 	var p host.Plan
