@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -145,6 +146,42 @@ func TestDegradedIsTold(t *testing.T) {
 	r.serving(t.Context(), m, m.get("m"))
 	if r.Degraded != whyDegraded || r.State != modelLoaded || r.Device != "cpu" {
 		t.Errorf("got %+v", r)
+	}
+}
+
+// movingBackend is on a GPU until it is told to go to the CPU.
+type movingBackend struct {
+	degradedBackend
+	moved atomic.Bool
+}
+
+func (b *movingBackend) Models(context.Context) ([]infer.Model, error) {
+	if b.moved.Load() {
+		return []infer.Model{{Device: "cpu", Fingerprint: "fp_cpu"}}, nil
+	}
+	return []infer.Model{{Device: "cuda:0", Fingerprint: "fp_gpu"}}, nil
+}
+
+func (b *movingBackend) Health(ctx context.Context) infer.Health {
+	if b.moved.Load() {
+		return b.degradedBackend.Health(ctx)
+	}
+	return infer.Health{Ready: true, Device: "cuda:0"}
+}
+
+// A model that goes to the CPU while it is served has the CPU's fingerprint then.
+func TestFingerprintMoves(t *testing.T) {
+	b := &movingBackend{}
+	m := newModels(func(context.Context, modelSpec) (infer.Backend, error) { return b, nil }, slog.New(slog.DiscardHandler))
+	defer m.close()
+	m.apply([]modelSpec{{Model: config.NewModel("m", "m")}})
+	<-m.get("m").settled
+	for _, want := range []string{"cuda:0 fp_gpu m", "cpu fp_cpu m"} {
+		i := m.states(t.Context())[0].info
+		if got := i.Device + " " + i.Fingerprint + " " + i.Name; got != want {
+			t.Errorf("got %q, wanted %q", got, want)
+		}
+		b.moved.Store(true)
 	}
 }
 

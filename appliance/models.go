@@ -210,12 +210,18 @@ func (lm *localModel) warmUp(ctx context.Context, b infer.Backend) error {
 	}
 	lm.mu.Lock()
 	defer lm.mu.Unlock()
-	lm.info, lm.reason = infos[0], ""
+	lm.reason = ""
+	lm.note(infos[0])
+	return nil
+}
+
+// note keeps what the engine says of itself. The caller holds mu.
+func (lm *localModel) note(m infer.Model) {
+	lm.info = m
 	lm.info.Name, lm.info.Created = lm.spec.Name, lm.created.Unix()
 	if lm.info.Licence == "" {
 		lm.info.Licence = lm.spec.Licence
 	}
-	return nil
 }
 
 func (lm *localModel) adopt(b infer.Backend) bool {
@@ -276,14 +282,23 @@ func (lm *localModel) health(ctx context.Context) infer.Health {
 	if reason != "" {
 		h.Ready, h.Reason = false, reason
 	}
-	if h.Device != "" {
-		lm.mu.Lock()
-		if lm.info.Name != "" {
-			lm.info.Device = h.Device // it may have gone to another
-		}
-		lm.mu.Unlock()
+	if h.Ready && h.Device != "" && h.Device != lm.describe().Device {
+		lm.moved(ctx, b, h.Device)
 	}
 	return h
+}
+
+// moved notes that the model computes on another device now, where its terms, and
+// with them its fingerprint, are others.
+func (lm *localModel) moved(ctx context.Context, b infer.Backend, device string) {
+	infos, err := b.Models(ctx)
+	if err != nil || len(infos) == 0 {
+		return // the next look asks again
+	}
+	lm.mu.Lock()
+	defer lm.mu.Unlock()
+	lm.note(infos[0])
+	lm.info.Device = device
 }
 
 // retire closes the backend when its last user has gone.
