@@ -109,8 +109,8 @@ func TestGates(t *testing.T) {
 // What update writes is read back the same, passes, and has headroom that costs
 // no block; what cannot be measured is kept.
 func TestUpdate(t *testing.T) {
-	all, budgets := good()
-	budgets = update(all, asked())
+	all, _ := good()
+	budgets := update(all, asked())
 	if faults := check(all, budgets, asked()); len(faults) != 0 {
 		t.Fatal(faults)
 	}
