@@ -179,6 +179,11 @@ period = 7
 cap = "1.00"
 [tenant.limits]
 tokens_per_minute = "many"
+
+[[model]]
+name = "b"
+device = "cpu"
+kv_type = "fp8"
 `
 	_, err := Parse("x.toml", []byte(doc))
 	var faults *Faults
@@ -200,6 +205,7 @@ tokens_per_minute = "many"
 		{19, "tenant[0].budget[0].period", "got a whole number, wanted text"},
 		{20, "tenant[0].budget[0].cap", `did you mean "cap_usd"?`},
 		{22, "tenant[0].limits.tokens_per_minute", "got text, wanted a whole number"},
+		{27, "model[2].kv_type", `got "fp8", which a CPU does not keep`},
 	}
 	for _, w := range want {
 		found := false

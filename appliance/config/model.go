@@ -123,6 +123,9 @@ func (m *Model) validate(f *Faults, key string) {
 	}
 	f.count(key+".replicas", m.Replicas, 0, 64)
 	f.oneOf(key+".kv_type", m.KVType, "", "f16", "bf16", "f32", "fp8", "int8")
+	if m.Device == "cpu" && (m.KVType == "fp8" || m.KVType == "int8") {
+		f.add(key+".kv_type", "got %q, which a CPU does not keep: wanted f16, bf16 or f32", m.KVType)
+	}
 	f.count(key+".context", m.Context, 0, 1<<24)
 	f.count(key+".threads", m.Threads, 0, 4096)
 	f.oneOf(key+".activations", m.Activations, "q8", "f32", "fast")
