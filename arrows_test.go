@@ -46,7 +46,7 @@ var arrows = map[string][]string{
 	"hearth/engine/artifact":      {"hearth/engine/weights", "hearth/engine/model"},
 	"hearth/engine/model":         {"hearth/engine/weights", "hearth/kernels"},
 	"hearth/engine/weights":       {"hearth/kernels"},
-	"hearth/engine/bench":         {"hearth/engine/weights", "hearth/engine/model", "hearth/kernels", "hearth/kernels/*"},
+	"hearth/engine/bench":         {"hearth/engine", "hearth/engine/weights", "hearth/engine/model", "hearth/kernels", "hearth/kernels/*"},
 	"hearth/engine/selftest":      {"hearth/engine", "hearth/engine/*", "hearth/kernels", "hearth/kernels/*"},
 	"hearth/engine/remote":        {},
 	"hearth/engine/replica":       {},

@@ -44,7 +44,7 @@ type Options struct {
 	Context     int    // tokens of a sequence; 0: what the model states, at most MaxDefaultContext
 
 	KVBytes       int64  // cache; 0: computed, see planKV
-	KVType        string // of its values: "f32", "f16", "bf16", or on a GPU "fp8" or "int8"; "": see defaultCache
+	KVType        string // of its values: "f32", "f16", "bf16", or on a GPU "fp8" or "int8"; "": see DefaultCache
 	BlockSize     int    // tokens of a block; 0: 16
 	MaxSequences  int    // running at once; 0: 32
 	MaxStepTokens int    // of all sequences in a step; 0: 256
@@ -171,7 +171,7 @@ func (e *Engine) open(ctx context.Context) (err error) {
 		return err
 	}
 	e.prog, e.cfg = prog, cfg
-	e.opts.KVType = cmp.Or(e.opts.KVType, defaultCache(e.opts, prog))
+	e.opts.KVType = cmp.Or(e.opts.KVType, DefaultCache(e.opts.Device, e.opts.Activations, prog))
 	if e.tok.Size() > cfg.Vocab {
 		return fmt.Errorf("the tokenizer has %d tokens and the output matrix %d rows", e.tok.Size(), cfg.Vocab)
 	}

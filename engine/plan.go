@@ -68,10 +68,10 @@ func planRoom(o Options, p *kernels.Program, dev kernels.Device) (cacheRoom, err
 	return cacheRoom{own.BlockBytes(p, o.BlockSize), max(room, 1), "what is left of the memory of " + dev.Name(), true}, nil
 }
 
-// defaultCache is the kv_type of a model for which none is asked: half precision,
+// DefaultCache is the kv_type of a model for which none is asked: half precision,
 // but float32 in the machine's memory where nothing else is rounded either.
-func defaultCache(o Options, p *kernels.Program) string {
-	if (o.Device == "cpu" || o.Device == "ref") && (o.Activations == "f32" || !cpu.Rounds(p)) {
+func DefaultCache(device, activations string, p *kernels.Program) string {
+	if (device == "cpu" || device == "ref") && (activations == "f32" || !cpu.Rounds(p)) {
 		return "f32"
 	}
 	return "f16"

@@ -32,7 +32,7 @@ func PlanDeviceMemory(o Options) (*MemoryPlan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open model %s: %w", o.Path, err)
 	}
-	o.KVType = cmp.Or(o.KVType, defaultCache(o, prog))
+	o.KVType = cmp.Or(o.KVType, DefaultCache(o.Device, o.Activations, prog))
 	o.Context = cfg.ContextLength // what is served, also where nothing was asked for
 	dev, err := o.OpenDevice(o)
 	if err != nil {

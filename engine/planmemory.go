@@ -57,7 +57,7 @@ func PlanMemory(o Options) (*MemoryPlan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open model %s: %w", o.Path, err)
 	}
-	o.KVType = cmp.Or(o.KVType, defaultCache(o, prog))
+	o.KVType = cmp.Or(o.KVType, DefaultCache(o.Device, o.Activations, prog))
 	need, err := cpu.Need(prog, o.MaxStepTokens, cpu.Options{Threads: o.Threads, Activations: o.Activations, Path: o.KernelPath})
 	if err != nil {
 		return nil, err

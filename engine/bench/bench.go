@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"hearth/engine"
 	"hearth/engine/model"
 	"hearth/engine/weights"
 	"hearth/kernels"
@@ -30,7 +31,7 @@ type Options struct {
 	Kernels string
 	// Activations is "q8" or "f32", see cpu.Options.Activations.
 	Activations string
-	// KVType is that of the cache: "f16" (default), "bf16" or "f32".
+	// KVType is that of the cache: "f16", "bf16" or "f32"; empty: as the engine's.
 	KVType string
 	// Progress, if set, is told what is about to be measured.
 	Progress func(what string)
@@ -63,9 +64,6 @@ func (o *Options) defaults() {
 	def(&o.Prefill, 512)
 	def(&o.Decode, 128)
 	def(&o.Repeat, 5)
-	if o.KVType == "" {
-		o.KVType = "f16"
-	}
 	if len(o.Batch) == 0 {
 		o.Batch = []int{1, 8, 32}
 	}
@@ -92,6 +90,9 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		return nil, err
 	}
 	defer dev.Close()
+	if o.KVType == "" {
+		o.KVType = engine.DefaultCache(dev.Name(), o.Activations, prog)
+	}
 	r := &runner{dev: dev, prog: prog}
 	kv, err := r.cache(&o)
 	if err != nil {
