@@ -43,7 +43,7 @@ func newGraph(f *function) *graph {
 		leader[at] = true
 	}
 	for i, in := range f.code {
-		if in.target != "" || in.ends {
+		if len(in.targets) > 0 || in.ends {
 			leader[i+1] = true
 		}
 	}
@@ -64,8 +64,8 @@ func newGraph(f *function) *graph {
 	}
 	for b := range n {
 		last := f.code[g.begin[b+1]-1]
-		if last.target != "" {
-			edge(b, block[f.labels[last.target]])
+		for _, to := range last.targets {
+			edge(b, block[f.labels[to]])
 		}
 		if !last.ends {
 			edge(b, b+1)

@@ -10,10 +10,10 @@ import (
 
 // instruction is one line of machine code.
 type instruction struct {
-	op          string // with its suffixes, for instance LDGSTS.E.BYPASS.128
-	target      string // label that it may jump to, or none
-	conditional bool   // it may also go on with the next
-	ends        bool   // nothing follows: EXIT, RET, an unconditional jump
+	op          string   // with its suffixes, for instance LDGSTS.E.BYPASS.128
+	targets     []string // labels that it may jump to
+	conditional bool     // it may also go on with the next
+	ends        bool     // nothing follows: EXIT, RET, an unconditional jump
 }
 
 // function is the machine code of one entry, the slow paths that it calls included.
@@ -24,10 +24,11 @@ type function struct {
 }
 
 var (
-	textSection = regexp.MustCompile(`^\s*\.section\s+\.text\.([^,]+),`)
-	labelLine   = regexp.MustCompile(`^([.$A-Za-z_][.$\w]*):\s*$`)
-	codeLine    = regexp.MustCompile(`^\s*/\*[0-9a-f]{4,}\*/\s+(?:@(!?)(U?P\w)\s+)?([A-Z][A-Z0-9_.]*)\s*(.*?)\s*;`)
-	labelOf     = regexp.MustCompile("`\\(([^)]+)\\)")
+	textSection   = regexp.MustCompile(`^\s*\.section\s+\.text\.([^,]+),`)
+	labelLine     = regexp.MustCompile(`^([.$A-Za-z_][.$\w]*):\s*$`)
+	codeLine      = regexp.MustCompile(`^\s*/\*[0-9a-f]{4,}\*/\s+(?:@(!?)(U?P\w)\s+)?([A-Z][A-Z0-9_.]*)\s*(.*?)\s*;`)
+	switchTargets = regexp.MustCompile(`"BRANCH_TARGETS ([^"]+)"`)
+	labelOf       = regexp.MustCompile("`\\(([^)]+)\\)")
 )
 
 // parseSASS reads the output of nvdisasm -c.
@@ -67,8 +68,10 @@ func parseSASS(out string) ([]*function, error) {
 	}
 	for _, f := range all {
 		for _, in := range f.code {
-			if _, ok := f.labels[in.target]; in.target != "" && !ok {
-				return nil, fmt.Errorf("cannot follow %s: %s goes to %s, which is not in it", f.name, in.op, in.target)
+			for _, to := range in.targets {
+				if _, ok := f.labels[to]; !ok {
+					return nil, fmt.Errorf("cannot follow %s: %s goes to %s, which is not in it", f.name, in.op, to)
+				}
 			}
 		}
 	}
@@ -86,13 +89,18 @@ func decode(op, operands string, predicated bool) (instruction, error) {
 		if m == nil {
 			return in, fmt.Errorf("%s %s has no label", op, operands)
 		}
-		in.target = m[1]
+		in.targets = m[1:]
 		in.conditional = predicated || base == "CALL" || !strings.HasPrefix(operands, "`") // a second predicate, or BRA.DIV's register
 		in.ends = !in.conditional
 	case "EXIT", "RET", "KILL":
 		in.ends = !predicated
-	case "BRX", "JMX", "BRXU", "JMXU":
-		return in, fmt.Errorf("%s goes to an address that is computed; such a switch costs a table look-up in device code, write it otherwise", op)
+	case "BRX", "JMX", "BRXU", "JMXU": // a switch
+		m := switchTargets.FindStringSubmatch(operands)
+		if m == nil {
+			return in, fmt.Errorf("%s %s goes to an address that is computed, and no targets are listed", op, operands)
+		}
+		in.targets = strings.Split(m[1], ",")
+		in.conditional, in.ends = predicated, !predicated
 	}
 	return in, nil
 }

@@ -84,6 +84,18 @@ func TestJumpBackOfNoLoop(t *testing.T) {
 	}
 }
 
+// A switch goes to the targets that are listed: here back to a loop's head, and out.
+func TestSwitch(t *testing.T) {
+	list, err := parseSASS("\t.section\t.text.k,\"ax\",@progbits\nk:\n.head:\n\t/*0000*/ LDG.E.U8 R0, [R2.64] ;\n" +
+		"\t/*0010*/ BRX R6 -0x360 (*\"BRANCH_TARGETS .head,.out\"*);\n\t/*0020*/ LDG.E.U16 R0, [R2.64] ;\n.out:\n\t/*0030*/ LDG.E.U8 R0, [R2.64] ;\n\t/*0040*/ EXIT ;\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if in := list[0].inLoops(); !in[0] || !in[1] || in[2] || in[3] {
+		t.Fatalf("got %v, wanted the first two in a loop", in)
+	}
+}
+
 // Code that never executes is not counted: the compiler pads asynchronous copies
 // with it.
 func TestNeverExecuted(t *testing.T) {
