@@ -14,7 +14,7 @@ import (
 	"hearth/appliance/config"
 	"hearth/engine"
 	"hearth/engine/artifact"
-	"hearth/engine/worker/host"
+	"hearth/engine/infer"
 )
 
 // modelsFit compares what the models would take with what is free; beside a
@@ -35,14 +35,16 @@ func (d *doctor) modelsFit(ctx context.Context) {
 		}
 		return
 	}
-	var total, free int64 = 0, engine.AvailableMemory()
+	var total, free int64 = 0, engine.AvailableMemory() // of the machine's memory
 	for _, s := range d.specs() {
-		p, err := engine.PlanMemory(cpuSpec(newWorkerSpec(s)).Options(host.Build()))
+		p, err := planSpec(ctx, d.dir, &gpus{}, s, infer.Health{})
 		if err != nil {
-			d.fail(name, "mend model.path, or add the model again: `hearth model add`", "%s: %v", s.Name, err)
+			d.fail(name, "`hearth model plan` and `hearth device doctor` tell more; a broken file is mended by `hearth model add`", "%s: %v", s.Name, err)
 			continue
 		}
-		total += p.TotalBytes
+		if p.Device == deviceCPU {
+			total += p.TotalBytes
+		}
 		if !p.Fits {
 			fix := "unload or remove another model"
 			if p.LargestContext > 0 {
@@ -51,7 +53,7 @@ func (d *doctor) modelsFit(ctx context.Context) {
 			d.fail(name, fix, "%s does not fit: %s", s.Name, p.Reason)
 			continue
 		}
-		d.ok(name, "%s takes %s", s.Name, bytesText(p.TotalBytes))
+		d.ok(name, "%s takes %s of %s", s.Name, bytesText(p.TotalBytes), p.Device)
 	}
 	if free > 0 && total > free {
 		d.warn(name, "serve fewer models, or with smaller contexts", "together they take %s, and %s can be had", bytesText(total), bytesText(free))
