@@ -11,6 +11,7 @@ func warps() *set {
 	s := &set{}
 	shuffles(s)
 	votes(s)
+	reductions(s)
 	barriers(s)
 	atomics(s)
 	branches(s)
@@ -92,6 +93,45 @@ func shuffles(s *set) {
 	s.custom("shfl by lane, in half a warp", []string{"shfl.sync.idx.b32", "shfl.sync.bfly.b32"}, 80, nil, nil, []string{
 		"ld.global.b32 %r1, [%src];", "ld.global.b32 %r2, [%src+8];", "shfl.sync.idx.b32 %r3, %r1, %r2, 31, -1;", "st.global.b32 [%dst], %r3;",
 		"setp.lt.u32 %p1, %t, 16;", "@!%p1 bra done;", "shfl.sync.bfly.b32 %r4, %r1, 8, 31, 0xffff;", "st.global.b32 [%dst+8], %r4;", "done:"}, in, out, "bits")
+}
+
+// reductions over the lanes of a mask (9.7.13, redux.sync): all lanes of two warps, then every other lane alone.
+func reductions(s *set) {
+	for _, o := range []struct {
+		form string
+		fold func(a, b uint32) uint32
+	}{
+		{"redux.sync.add.u32", func(a, b uint32) uint32 { return a + b }},
+		{"redux.sync.add.s32", func(a, b uint32) uint32 { return a + b }},
+		{"redux.sync.min.u32", func(a, b uint32) uint32 { return min(a, b) }},
+		{"redux.sync.min.s32", func(a, b uint32) uint32 { return uint32(min(int32(a), int32(b))) }},
+		{"redux.sync.max.u32", func(a, b uint32) uint32 { return max(a, b) }},
+		{"redux.sync.max.s32", func(a, b uint32) uint32 { return uint32(max(int32(a), int32(b))) }},
+		{"redux.sync.and.b32", func(a, b uint32) uint32 { return a & b }},
+		{"redux.sync.or.b32", func(a, b uint32) uint32 { return a | b }},
+		{"redux.sync.xor.b32", func(a, b uint32) uint32 { return a ^ b }},
+	} {
+		in := rows(o.form, 64, 1)
+		for t := range in {
+			in[t][0] &= 0xffffffff
+		}
+		var out [][]uint64
+		for t := range in {
+			all, odd := uint32(in[t&^31][0]), uint32(in[t&^31|1][0])
+			for l := 1; l < 32; l++ {
+				v := uint32(in[t&^31|l][0])
+				if all = o.fold(all, v); l%2 == 1 && l > 1 {
+					odd = o.fold(odd, v)
+				}
+			}
+			if t%2 == 0 {
+				odd = 7
+			}
+			out = append(out, []uint64{uint64(all), uint64(odd)})
+		}
+		s.custom(o.form, []string{o.form}, 80, nil, nil, []string{"ld.global.b32 %r1, [%src];", o.form + " %r2, %r1, -1;", "st.global.b32 [%dst], %r2;",
+			"and.b32 %r3, %t, 1;", "setp.ne.u32 %p1, %r3, 0;", "mov.u32 %r4, 7;", "@%p1 " + o.form + " %r4, %r1, 0xaaaaaaaa;", "st.global.b32 [%dst+8], %r4;"}, in, out, "bits")
+	}
 }
 
 func votes(s *set) {
