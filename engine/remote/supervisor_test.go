@@ -404,6 +404,9 @@ func TestSupervisorReplacesFailed(t *testing.T) {
 			t.Fatalf("%d workers were started", l.count())
 		}
 		time.Sleep(1200*time.Millisecond + 2*DefaultBeat)
+		if err := s.WaitReady(t.Context()); err != nil { // the second may be starting
+			t.Fatal(err)
+		}
 		if h := s.Health(t.Context()); !h.Ready || l.count() != 2 || h.Stats.WorkerRestarts != 1 {
 			t.Errorf("%d workers were started; %+v", l.count(), h)
 		}
