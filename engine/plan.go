@@ -46,8 +46,9 @@ func (e *NoRoom) Error() string { return e.Text }
 // operator names no size; limit 0: not known.
 type cacheRoom struct {
 	blockBytes, limit int64
-	what              string // the limit in words
-	own               bool   // of the device
+	what              string        // the limit in words
+	own               bool          // of the device
+	typ               kernels.DType // of the values, unless own: such a device knows it
 }
 
 // planRoom asks the device, or for a cache in the machine's memory the system.
@@ -59,13 +60,13 @@ func planRoom(o Options, p *kernels.Program, dev kernels.Device) (cacheRoom, err
 			return cacheRoom{}, err
 		}
 		bytes := int64(p.KVValuesPerToken()) * int64(o.BlockSize) * int64(t.RowBytes(1))
-		return cacheRoom{bytes, AvailableMemory() / kvShare, "a quarter of the free memory", false}, nil
+		return cacheRoom{bytes, AvailableMemory() / kvShare, "a quarter of the free memory", false, t}, nil
 	}
 	room, err := own.Room(p, o.MaxStepTokens)
 	if err != nil {
 		return cacheRoom{}, err
 	}
-	return cacheRoom{own.BlockBytes(p, o.BlockSize), max(room, 1), "what is left of the memory of " + dev.Name(), true}, nil
+	return cacheRoom{own.BlockBytes(p, o.BlockSize), max(room, 1), "what is left of the memory of " + dev.Name(), true, kernels.F16}, nil
 }
 
 // DefaultCache is the kv_type of a model for which none is asked: half precision,
@@ -82,13 +83,10 @@ func DefaultCache(device, activations string, p *kernels.Program) string {
 // within what is left on a device with a memory of its own. It always holds one
 // sequence of full context, or the model does not fit. dev may be nil.
 func planKV(o Options, p *kernels.Program, cfg *model.Config, dev kernels.Device) (kernels.KVConfig, error) {
-	kv := kernels.KVConfig{BlockSize: o.BlockSize, Type: kernels.F16}
 	room, err := planRoom(o, p, dev)
+	kv := kernels.KVConfig{BlockSize: o.BlockSize, Type: room.typ}
 	if err != nil {
 		return kv, err
-	}
-	if !room.own { // a device with a memory of its own knows its type
-		kv.Type, _ = kernels.CacheType(o.KVType)
 	}
 	one := (cfg.ContextLength + o.BlockSize - 1) / o.BlockSize
 	blocks := int64(one) * int64(o.MaxSequences)
