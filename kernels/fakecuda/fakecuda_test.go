@@ -53,6 +53,7 @@ type bench struct {
 	c            *context
 	s            *stream
 	put, word, m uintptr
+	kept         []any
 }
 
 func open(t *testing.T, env map[string]string) *bench {
@@ -128,10 +129,16 @@ func (b *bench) launch(s *stream, out uint64, value uint32, n uint32) result {
 	return b.l.launch(s, f, launchArgs{grid: ptx.Dim{X: 1, Y: 1, Z: 1}, block: ptx.Dim{X: n, Y: 1, Z: 1}, params: block})
 }
 
+// at is the address of memory that is not on a stack, which moves as it grows.
+func at[T any](b *bench, p *T) uintptr {
+	b.kept = append(b.kept, p)
+	return uintptr(unsafe.Pointer(p))
+}
+
 func (b *bench) read(a uint64) uint32 {
 	b.Helper()
 	w := make([]byte, 4)
-	b.want(success, "download", b.l.download(b.s, uintptr(unsafe.Pointer(&w[0])), a, 4))
+	b.want(success, "download", b.l.download(b.s, at(b, &w[0]), a, 4))
 	return binary.LittleEndian.Uint32(w)
 }
 
@@ -204,25 +211,25 @@ func TestConfigFile(t *testing.T) {
 func TestCopyTimes(t *testing.T) {
 	for mode, want := range map[string][2]byte{"lazy": {2, 1}, "eager": {1, 1}} {
 		b := open(t, map[string]string{"FAKECUDA_STREAMS": mode})
-		at, r := b.l.hostAlloc(4096)
+		page, r := b.l.hostAlloc(4096)
 		b.want(success, "host alloc", r)
-		locked, plain := host(at, 4096), bytes.Repeat([]byte{1}, 16)
+		locked, plain := host(page, 4096), bytes.Repeat([]byte{1}, 16)
 		locked[0] = 1
 		x, y := b.alloc(1), b.alloc(1)
-		b.want(success, "upload", b.l.upload(b.s, x, at, 1))
-		b.want(success, "upload", b.l.upload(b.s, y, uintptr(unsafe.Pointer(&plain[0])), 1))
+		b.want(success, "upload", b.l.upload(b.s, x, page, 1))
+		b.want(success, "upload", b.l.upload(b.s, y, at(b, &plain[0]), 1))
 		locked[0], plain[0] = 2, 2
-		b.want(success, "download", b.l.download(b.s, at+100, x, 1))
+		b.want(success, "download", b.l.download(b.s, page+100, x, 1))
 		if mode == "lazy" && locked[100] != 0 {
 			t.Error("a copy to page-locked memory ran before it was waited for")
 		}
-		b.want(success, "download", b.l.download(b.s, at+101, y, 1))
+		b.want(success, "download", b.l.download(b.s, page+101, y, 1))
 		b.want(success, "sync", b.l.synchronize(b.s))
 		if got := [2]byte{locked[100], locked[101]}; got != want {
 			t.Errorf("%s: got %v, wanted %v", mode, got, want)
 		}
-		b.want(success, "free", b.l.drop(b.c, at, true))
-		b.want(invalidValue, "free twice", b.l.drop(b.c, at, true))
+		b.want(success, "free", b.l.drop(b.c, page, true))
+		b.want(invalidValue, "free twice", b.l.drop(b.c, page, true))
 	}
 }
 
@@ -289,7 +296,7 @@ func TestLaunch(t *testing.T) {
 	block, size := make([]byte, 12), uintptr(12)
 	binary.LittleEndian.PutUint64(block, x)
 	block[8] = 9
-	extra[1], extra[3] = uintptr(unsafe.Pointer(&block[0])), uintptr(unsafe.Pointer(&size))
+	extra[1], extra[3] = at(b, &block[0]), at(b, &size)
 	got, r := f.pack(nil, unsafe.Pointer(&extra[0]))
 	b.want(success, "extra", r)
 	if !bytes.Equal(got, block) {
@@ -351,7 +358,7 @@ func TestJIT(t *testing.T) {
 		b := open(t, map[string]string{"FAKECUDA_DEVICES": c.devices, "FAKECUDA_DRIVER_VERSION": c.driver})
 		log, size := make([]byte, 512), uintptr(512)
 		options := []int32{5, 6}
-		values := []uintptr{uintptr(unsafe.Pointer(&log[0])), size}
+		values := []uintptr{at(b, &log[0]), size}
 		j, r := readJIT(2, unsafe.Pointer(&options[0]), unsafe.Pointer(&values[0]))
 		b.want(success, "options", r)
 		_, r = b.l.loadModule(b.c, []byte(strings.Replace(source, c.from, c.to, 1)), j)
