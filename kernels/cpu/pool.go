@@ -9,11 +9,14 @@ import (
 
 // How often a waiting thread looks before it sleeps; a look takes some 15 to
 // 65 ns. On an idle machine all threads arrive within microseconds and spinning
-// wins. On a busy one the last may not be running at all, so a wait that ended
-// in sleep halves the next ones, and one that did not lets them grow again.
+// wins. On a busy one the last may not be running at all, so a sleep that was
+// long halves the next spins. One that was short, of the time that falling
+// asleep and waking takes by themselves, doubles them: a little more patience
+// would have been cheaper.
 const (
-	minSpins = 64
-	maxSpins = 4096
+	minSpins   = 64
+	maxSpins   = 4096
+	shortSleep = 300 * time.Microsecond
 )
 
 // barrier lets n threads wait for each other. Waiting spins first, then sleeps.
@@ -68,7 +71,6 @@ func (b *barrier) wait() {
 		}
 		pause()
 	}
-	b.spins.Store(min(b.most, max(minSpins, n/2)))
 	start := time.Now()
 	b.mu.Lock()
 	b.sleepers.Add(1)
@@ -77,7 +79,14 @@ func (b *barrier) wait() {
 	}
 	b.sleepers.Add(-1)
 	b.mu.Unlock()
-	b.slept.Add(int64(time.Since(start)))
+	took := time.Since(start)
+	b.slept.Add(int64(took))
+	if took < shortSleep {
+		n *= 2
+	} else {
+		n /= 2
+	}
+	b.spins.Store(min(b.most, max(minSpins, n)))
 }
 
 // pool runs one function on up to n threads at a time: the caller is thread 0,
@@ -137,10 +146,12 @@ func share(n, th, all int) (from, to int) { return n * th / all, n * (th + 1) / 
 // crew decides how many threads run a step. Where other work keeps a thread off
 // its processor, every barrier waits a time slice for it, and one thread alone
 // is faster than many in step; results do not depend on the number. A step of
-// few rows of which threads slept a third halves the crew for a while; that
-// while doubles each time and is short again after a long run of good steps.
+// few rows of which threads slept a third is bad. A few more bad steps than good
+// ones halve the crew for a while; that while doubles each time and is short
+// again after a long run of good steps.
 type crew struct {
 	all, now int
+	bad      int // steps more than good ones, not below 0
 	hold     int // steps until a larger crew is tried
 	penalty  int // what hold will be next
 	good     int // steps since the last bad one
@@ -149,6 +160,7 @@ type crew struct {
 const (
 	crewRows       = 16 // larger steps have stages longer than a time slice
 	crewShare      = 3  // 1/crewShare of the threads' time asleep makes a step bad
+	crewBad        = 4  // bad steps until the crew is halved: one pause of the machine is none of its business
 	crewMinPenalty = 32
 	crewMaxPenalty = 1024
 	crewForgive    = 1024 // good steps
@@ -171,11 +183,16 @@ func (c *crew) report(rows int, took, slept time.Duration) {
 		return
 	}
 	if c.now > 1 && slept*crewShare > took*time.Duration(c.now) {
+		if c.bad++; c.bad < crewBad {
+			return
+		}
+		c.bad = 0
 		c.now = (c.now + 1) / 2
 		c.hold, c.good = c.penalty, 0
 		c.penalty = min(crewMaxPenalty, 2*c.penalty)
 		return
 	}
+	c.bad = max(0, c.bad-1)
 	if c.good++; c.good >= crewForgive {
 		c.good, c.penalty = 0, crewMinPenalty
 	}

@@ -38,11 +38,19 @@ func TestCrew(t *testing.T) {
 	if c.size(1) != 8 {
 		t.Fatal("a step that was not bad made the crew smaller")
 	}
-	for range 3 {
-		c.report(1, step, time.Duration(c.now)*step/crewShare+1)
+	bad := func() { c.report(1, step, time.Duration(c.now)*step/crewShare+1) }
+	for range 100 {
+		bad()
+		c.report(1, step, 0)
+	}
+	if c.size(1) != 8 {
+		t.Fatal("a bad step now and then made the crew smaller")
+	}
+	for range 3 * crewBad {
+		bad()
 	}
 	if c.size(1) != 1 || c.size(crewRows+1) != 8 {
-		t.Fatalf("after three bad steps: %d and %d threads, want 1 and 8", c.size(1), c.size(crewRows+1))
+		t.Fatalf("after three times %d bad steps: %d and %d threads, want 1 and 8", crewBad, c.size(1), c.size(crewRows+1))
 	}
 	steps := 0
 	for c.size(1) < 8 {
