@@ -10,14 +10,42 @@ import (
 // panels before the next rows, so that it stays in the second-level cache.
 const chunkBytes = 192 << 10
 
+// A thread takes the first ownCuts of its cuts of every matrix unasked; the
+// rest goes to whoever is free, since cores are not equally fast: others use
+// them too.
+const (
+	cuts    = 8
+	ownCuts = 5
+)
+
 // runLinear prepares the input, multiplies, and runs what follows on the
 // columns that this thread made.
-func (d *Device) runLinear(th int, l *linearStage, rows int) {
+func (d *Device) runLinear(th, index int, l *linearStage, rows int) {
 	act := d.prepare(th, l, rows)
+	if d.active == 1 {
+		d.runCuts(th, l, act, rows, 0, cuts)
+		return
+	}
+	d.runCuts(th, l, act, rows, th*cuts, th*cuts+ownCuts)
+	claims := &d.claims[index&1]
+	for {
+		i := int(claims.Add(1)) - 1
+		owner := i / (cuts - ownCuts)
+		if owner >= d.active {
+			return
+		}
+		at := owner*cuts + ownCuts + i%(cuts-ownCuts)
+		d.runCuts(th, l, act, rows, at, at+1)
+	}
+}
+
+// runCuts makes cuts [s0, s1) of the columns of every matrix, of cuts for
+// each thread.
+func (d *Device) runCuts(th int, l *linearStage, act *actRows, rows, s0, s1 int) {
 	for i := range l.mats {
 		o := &l.mats[i]
 		w := &d.weights[o.W]
-		from, to := share(panels(w.t.Rows), th, d.active)
+		from, to := d.columns(w.t.Rows, s0, s1)
 		if from < to {
 			d.multiply(th, l, o, w, act, rows, from, to)
 		}
@@ -25,7 +53,7 @@ func (d *Device) runLinear(th int, l *linearStage, rows int) {
 	for i := range l.post {
 		o := &l.post[i]
 		width := d.regs[o.Dst].width
-		from, to := share(panels(width), th, d.active)
+		from, to := d.columns(width, s0, s1)
 		from, to = from*panelRows, min(to*panelRows, width)
 		if from >= to {
 			continue
@@ -34,6 +62,15 @@ func (d *Device) runLinear(th int, l *linearStage, rows int) {
 			d.pointwise(o, r, from, to)
 		}
 	}
+}
+
+// columns is which panels of n columns cuts [s0, s1) are; pairs of panels
+// stay together.
+func (d *Device) columns(n, s0, s1 int) (from, to int) {
+	n, all := panels(n), cuts*d.active
+	from, _ = share((n+1)/2, s0, all)
+	to, _ = share((n+1)/2, s1, all)
+	return 2 * from, min(2*to, n)
 }
 
 // prepare norms and quantizes the input: all rows by every thread for itself if

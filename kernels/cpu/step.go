@@ -231,7 +231,7 @@ func (d *Device) thread(th int) {
 	b := d.batch
 	d.fillRopes(th)
 	d.pool.turn.wait()
-	d.runPart(th, &d.ops, len(b.Tokens))
+	d.runPart(th, &d.ops, 0, len(b.Tokens))
 	if len(d.sel) == 0 {
 		return
 	}
@@ -239,7 +239,7 @@ func (d *Device) thread(th int) {
 		d.gather(d.norm.inputs, d.sel, nil)
 	}
 	d.pool.turn.wait()
-	d.runPart(th, &d.norm, len(d.sel))
+	d.runPart(th, &d.norm, len(d.ops.stages), len(d.sel))
 	if th == 0 {
 		d.emit(b.Hidden, d.p.Final, d.p.Width, b.HiddenRows)
 		d.gather(d.head.inputs, b.LogitRows, d.sel)
@@ -248,7 +248,7 @@ func (d *Device) thread(th int) {
 	if len(b.LogitRows) == 0 || len(d.p.Head) == 0 {
 		return
 	}
-	d.runPart(th, &d.head, len(b.LogitRows))
+	d.runPart(th, &d.head, len(d.ops.stages)+len(d.norm.stages), len(b.LogitRows))
 	if th == 0 && !d.logitsInPlace() {
 		d.emit(b.Logits, d.p.Logits, d.p.Vocab, nil)
 	}
@@ -312,10 +312,12 @@ func (d *Device) emit(dst []float32, g kernels.Reg, width int, rows []int32) {
 	}
 }
 
-// runPart runs all stages over the first rows rows.
-func (d *Device) runPart(th int, pt *part, rows int) {
+// runPart runs all stages, of which the first has number first in the step, over
+// the first rows rows.
+func (d *Device) runPart(th int, pt *part, first, rows int) {
 	for i := range pt.stages {
 		s := &pt.stages[i]
+		i += first
 		if th == 0 {
 			d.claims[(i+1)&1].Store(0) // of the next stage; nobody uses it now
 		}
@@ -328,7 +330,7 @@ func (d *Device) runPart(th int, pt *part, rows int) {
 				}
 			}
 		case stageLinear:
-			d.runLinear(th, s.lin, rows)
+			d.runLinear(th, i, s.lin, rows)
 		case stageAttn:
 			d.runAttn(th, i, s.attn, rows)
 		}
