@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func matQ4_0x1(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C, MMX+
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·matQ4_0x1(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -72,8 +72,7 @@ block:
 	VBROADCASTSS 32(DI), Y4
 	VMULPS       Y4, Y3, Y4
 	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y4, Y2, Y2
-	VADDPS       Y2, Y1, Y1
+	VFMADD231PS  Y4, Y2, Y1
 	ADDQ         $0x00000090, CX
 	ADDQ         $0x30, DI
 	DECQ         R8
@@ -155,7 +154,7 @@ DATA ones16<>+31(SB)/1, $0x00
 GLOBL ones16<>(SB), RODATA|NOPTR, $32
 
 // func matQ4_0x2(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C, MMX+
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·matQ4_0x2(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -247,16 +246,14 @@ block:
 	VBROADCASTSS 32(R9), Y6
 	VMULPS       Y6, Y5, Y6
 	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y6, Y3, Y3
-	VADDPS       Y3, Y1, Y1
+	VFMADD231PS  Y6, Y3, Y1
 	VPBROADCASTD 40(R9)(SI*1), Y3
 	VPSLLD       $0x03, Y3, Y3
 	VPSUBD       Y3, Y4, Y4
 	VBROADCASTSS 32(R9)(SI*1), Y3
 	VMULPS       Y3, Y5, Y3
 	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y3, Y4, Y4
-	VADDPS       Y4, Y2, Y2
+	VFMADD231PS  Y3, Y4, Y2
 	ADDQ         $0x00000090, DX
 	ADDQ         $0x30, R9
 	DECQ         R10
@@ -272,7 +269,7 @@ block:
 	RET
 
 // func matQ4_0x3(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C, MMX+
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·matQ4_0x3(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -389,24 +386,21 @@ block:
 	VBROADCASTSS 32(R9), Y8
 	VMULPS       Y8, Y7, Y8
 	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y8, Y4, Y4
-	VADDPS       Y4, Y1, Y1
+	VFMADD231PS  Y8, Y4, Y1
 	VPBROADCASTD 40(R9)(SI*1), Y4
 	VPSLLD       $0x03, Y4, Y4
 	VPSUBD       Y4, Y5, Y5
 	VBROADCASTSS 32(R9)(SI*1), Y4
 	VMULPS       Y4, Y7, Y4
 	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y2, Y2
+	VFMADD231PS  Y4, Y5, Y2
 	VPBROADCASTD 40(R9)(SI*2), Y4
 	VPSLLD       $0x03, Y4, Y4
 	VPSUBD       Y4, Y6, Y6
 	VBROADCASTSS 32(R9)(SI*2), Y4
 	VMULPS       Y4, Y7, Y4
 	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y3, Y3
+	VFMADD231PS  Y4, Y6, Y3
 	ADDQ         $0x00000090, DX
 	ADDQ         $0x30, R9
 	DECQ         R10
@@ -424,7 +418,7 @@ block:
 	RET
 
 // func matQ4_0x4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C, MMX+
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·matQ4_0x4(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -568,32 +562,28 @@ block:
 	VBROADCASTSS 32(R9), Y10
 	VMULPS       Y10, Y9, Y10
 	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y10, Y5, Y5
-	VADDPS       Y5, Y1, Y1
+	VFMADD231PS  Y10, Y5, Y1
 	VPBROADCASTD 40(R9)(SI*1), Y5
 	VPSLLD       $0x03, Y5, Y5
 	VPSUBD       Y5, Y6, Y6
 	VBROADCASTSS 32(R9)(SI*1), Y5
 	VMULPS       Y5, Y9, Y5
 	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y5, Y6, Y6
-	VADDPS       Y6, Y2, Y2
+	VFMADD231PS  Y5, Y6, Y2
 	VPBROADCASTD 40(R9)(SI*2), Y5
 	VPSLLD       $0x03, Y5, Y5
 	VPSUBD       Y5, Y7, Y7
 	VBROADCASTSS 32(R9)(SI*2), Y5
 	VMULPS       Y5, Y9, Y5
 	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VADDPS       Y7, Y3, Y3
+	VFMADD231PS  Y5, Y7, Y3
 	VPBROADCASTD 40(R11), Y5
 	VPSLLD       $0x03, Y5, Y5
 	VPSUBD       Y5, Y8, Y8
 	VBROADCASTSS 32(R11), Y5
 	VMULPS       Y5, Y9, Y5
 	VCVTDQ2PS    Y8, Y8
-	VMULPS       Y5, Y8, Y8
-	VADDPS       Y8, Y4, Y4
+	VFMADD231PS  Y5, Y8, Y4
 	ADDQ         $0x00000090, DX
 	ADDQ         $0x30, R9
 	ADDQ         $0x30, R11
@@ -614,7 +604,7 @@ block:
 	RET
 
 // func matQ4_1x1(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C, MMX+
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·matQ4_1x1(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -678,12 +668,10 @@ block:
 	VBROADCASTSS 32(DI), Y4
 	VMULPS       Y4, Y3, Y4
 	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y4, Y2, Y2
-	VADDPS       Y2, Y1, Y1
+	VFMADD231PS  Y4, Y2, Y1
 	VCVTPH2PS    16(CX), Y2
 	VBROADCASTSS 36(DI), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y1, Y1
+	VFMADD231PS  Y3, Y2, Y1
 	ADDQ         $0x000000a0, CX
 	ADDQ         $0x30, DI
 	DECQ         R8
@@ -697,7 +685,7 @@ block:
 	RET
 
 // func matQ4_1x2(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C, MMX+
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·matQ4_1x2(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -786,20 +774,16 @@ block:
 	VBROADCASTSS 32(R9), Y6
 	VMULPS       Y6, Y5, Y6
 	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y6, Y3, Y3
-	VADDPS       Y3, Y1, Y1
+	VFMADD231PS  Y6, Y3, Y1
 	VBROADCASTSS 32(R9)(SI*1), Y3
 	VMULPS       Y3, Y5, Y3
 	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y3, Y4, Y4
-	VADDPS       Y4, Y2, Y2
+	VFMADD231PS  Y3, Y4, Y2
 	VCVTPH2PS    16(DX), Y3
 	VBROADCASTSS 36(R9), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y1, Y1
+	VFMADD231PS  Y4, Y3, Y1
 	VBROADCASTSS 36(R9)(SI*1), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y2, Y2
+	VFMADD231PS  Y4, Y3, Y2
 	ADDQ         $0x000000a0, DX
 	ADDQ         $0x30, R9
 	DECQ         R10
@@ -815,7 +799,7 @@ block:
 	RET
 
 // func matQ4_1x3(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C, MMX+
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·matQ4_1x3(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -929,28 +913,22 @@ block:
 	VBROADCASTSS 32(R9), Y8
 	VMULPS       Y8, Y7, Y8
 	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y8, Y4, Y4
-	VADDPS       Y4, Y1, Y1
+	VFMADD231PS  Y8, Y4, Y1
 	VBROADCASTSS 32(R9)(SI*1), Y4
 	VMULPS       Y4, Y7, Y4
 	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y2, Y2
+	VFMADD231PS  Y4, Y5, Y2
 	VBROADCASTSS 32(R9)(SI*2), Y4
 	VMULPS       Y4, Y7, Y4
 	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y3, Y3
+	VFMADD231PS  Y4, Y6, Y3
 	VCVTPH2PS    16(DX), Y4
 	VBROADCASTSS 36(R9), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y1, Y1
+	VFMADD231PS  Y5, Y4, Y1
 	VBROADCASTSS 36(R9)(SI*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
+	VFMADD231PS  Y5, Y4, Y2
 	VBROADCASTSS 36(R9)(SI*2), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y3, Y3
+	VFMADD231PS  Y5, Y4, Y3
 	ADDQ         $0x000000a0, DX
 	ADDQ         $0x30, R9
 	DECQ         R10
@@ -968,7 +946,7 @@ block:
 	RET
 
 // func matQ4_1x4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C, MMX+
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·matQ4_1x4(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -1109,36 +1087,28 @@ block:
 	VBROADCASTSS 32(R9), Y10
 	VMULPS       Y10, Y9, Y10
 	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y10, Y5, Y5
-	VADDPS       Y5, Y1, Y1
+	VFMADD231PS  Y10, Y5, Y1
 	VBROADCASTSS 32(R9)(SI*1), Y5
 	VMULPS       Y5, Y9, Y5
 	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y5, Y6, Y6
-	VADDPS       Y6, Y2, Y2
+	VFMADD231PS  Y5, Y6, Y2
 	VBROADCASTSS 32(R9)(SI*2), Y5
 	VMULPS       Y5, Y9, Y5
 	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VADDPS       Y7, Y3, Y3
+	VFMADD231PS  Y5, Y7, Y3
 	VBROADCASTSS 32(R11), Y5
 	VMULPS       Y5, Y9, Y5
 	VCVTDQ2PS    Y8, Y8
-	VMULPS       Y5, Y8, Y8
-	VADDPS       Y8, Y4, Y4
+	VFMADD231PS  Y5, Y8, Y4
 	VCVTPH2PS    16(DX), Y5
 	VBROADCASTSS 36(R9), Y6
-	VMULPS       Y6, Y5, Y6
-	VADDPS       Y6, Y1, Y1
+	VFMADD231PS  Y6, Y5, Y1
 	VBROADCASTSS 36(R9)(SI*1), Y6
-	VMULPS       Y6, Y5, Y6
-	VADDPS       Y6, Y2, Y2
+	VFMADD231PS  Y6, Y5, Y2
 	VBROADCASTSS 36(R9)(SI*2), Y6
-	VMULPS       Y6, Y5, Y6
-	VADDPS       Y6, Y3, Y3
+	VFMADD231PS  Y6, Y5, Y3
 	VBROADCASTSS 36(R11), Y6
-	VMULPS       Y6, Y5, Y6
-	VADDPS       Y6, Y4, Y4
+	VFMADD231PS  Y6, Y5, Y4
 	ADDQ         $0x000000a0, DX
 	ADDQ         $0x30, R9
 	ADDQ         $0x30, R11
@@ -1159,7 +1129,7 @@ block:
 	RET
 
 // func matQ5_0x1(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C, MMX+
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·matQ5_0x1(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -1251,8 +1221,7 @@ block:
 	VBROADCASTSS 32(DI), Y4
 	VMULPS       Y4, Y3, Y4
 	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y4, Y2, Y2
-	VADDPS       Y2, Y1, Y1
+	VFMADD231PS  Y4, Y2, Y1
 	ADDQ         $0x000000b0, CX
 	ADDQ         $0x30, DI
 	DECQ         R8
@@ -1300,7 +1269,7 @@ DATA high4_1<>+31(SB)/1, $0x10
 GLOBL high4_1<>(SB), RODATA|NOPTR, $32
 
 // func matQ5_0x2(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C, MMX+
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·matQ5_0x2(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -1418,16 +1387,14 @@ block:
 	VBROADCASTSS 32(R9), Y6
 	VMULPS       Y6, Y5, Y6
 	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y6, Y3, Y3
-	VADDPS       Y3, Y1, Y1
+	VFMADD231PS  Y6, Y3, Y1
 	VPBROADCASTD 40(R9)(SI*1), Y3
 	VPSLLD       $0x04, Y3, Y3
 	VPSUBD       Y3, Y4, Y4
 	VBROADCASTSS 32(R9)(SI*1), Y3
 	VMULPS       Y3, Y5, Y3
 	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y3, Y4, Y4
-	VADDPS       Y4, Y2, Y2
+	VFMADD231PS  Y3, Y4, Y2
 	ADDQ         $0x000000b0, DX
 	ADDQ         $0x30, R9
 	DECQ         R10
@@ -1443,7 +1410,7 @@ block:
 	RET
 
 // func matQ5_0x3(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C, MMX+
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·matQ5_0x3(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -1587,24 +1554,21 @@ block:
 	VBROADCASTSS 32(R9), Y8
 	VMULPS       Y8, Y7, Y8
 	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y8, Y4, Y4
-	VADDPS       Y4, Y1, Y1
+	VFMADD231PS  Y8, Y4, Y1
 	VPBROADCASTD 40(R9)(SI*1), Y4
 	VPSLLD       $0x04, Y4, Y4
 	VPSUBD       Y4, Y5, Y5
 	VBROADCASTSS 32(R9)(SI*1), Y4
 	VMULPS       Y4, Y7, Y4
 	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y2, Y2
+	VFMADD231PS  Y4, Y5, Y2
 	VPBROADCASTD 40(R9)(SI*2), Y4
 	VPSLLD       $0x04, Y4, Y4
 	VPSUBD       Y4, Y6, Y6
 	VBROADCASTSS 32(R9)(SI*2), Y4
 	VMULPS       Y4, Y7, Y4
 	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y3, Y3
+	VFMADD231PS  Y4, Y6, Y3
 	ADDQ         $0x000000b0, DX
 	ADDQ         $0x30, R9
 	DECQ         R10
@@ -1622,7 +1586,7 @@ block:
 	RET
 
 // func matQ5_0x4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C, MMX+
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·matQ5_0x4(SB), NOSPLIT, $0-56
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
@@ -1793,32 +1757,28 @@ block:
 	VBROADCASTSS 32(R9), Y9
 	VMULPS       Y9, Y8, Y9
 	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y9, Y4, Y4
-	VADDPS       Y4, Y0, Y0
+	VFMADD231PS  Y9, Y4, Y0
 	VPBROADCASTD 40(R9)(SI*1), Y4
 	VPSLLD       $0x04, Y4, Y4
 	VPSUBD       Y4, Y5, Y5
 	VBROADCASTSS 32(R9)(SI*1), Y4
 	VMULPS       Y4, Y8, Y4
 	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y1, Y1
+	VFMADD231PS  Y4, Y5, Y1
 	VPBROADCASTD 40(R9)(SI*2), Y4
 	VPSLLD       $0x04, Y4, Y4
 	VPSUBD       Y4, Y6, Y6
 	VBROADCASTSS 32(R9)(SI*2), Y4
 	VMULPS       Y4, Y8, Y4
 	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y2, Y2
+	VFMADD231PS  Y4, Y6, Y2
 	VPBROADCASTD 40(R11), Y4
 	VPSLLD       $0x04, Y4, Y4
 	VPSUBD       Y4, Y7, Y7
 	VBROADCASTSS 32(R11), Y4
 	VMULPS       Y4, Y8, Y4
 	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y4, Y7, Y7
-	VADDPS       Y7, Y3, Y3
+	VFMADD231PS  Y4, Y7, Y3
 	ADDQ         $0x000000b0, DX
 	ADDQ         $0x30, R9
 	ADDQ         $0x30, R11
@@ -1839,7 +1799,7 @@ block:
 	RET
 
 // func matQ5_1x1(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C, MMX+
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·matQ5_1x1(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -1928,12 +1888,10 @@ block:
 	VBROADCASTSS 32(DI), Y4
 	VMULPS       Y4, Y3, Y4
 	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y4, Y2, Y2
-	VADDPS       Y2, Y1, Y1
+	VFMADD231PS  Y4, Y2, Y1
 	VCVTPH2PS    16(CX), Y2
 	VBROADCASTSS 36(DI), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y1, Y1
+	VFMADD231PS  Y3, Y2, Y1
 	ADDQ         $0x000000c0, CX
 	ADDQ         $0x30, DI
 	DECQ         R8
@@ -1947,7 +1905,7 @@ block:
 	RET
 
 // func matQ5_1x2(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C, MMX+
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·matQ5_1x2(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -2062,20 +2020,16 @@ block:
 	VBROADCASTSS 32(R9), Y6
 	VMULPS       Y6, Y5, Y6
 	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y6, Y3, Y3
-	VADDPS       Y3, Y1, Y1
+	VFMADD231PS  Y6, Y3, Y1
 	VBROADCASTSS 32(R9)(SI*1), Y3
 	VMULPS       Y3, Y5, Y3
 	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y3, Y4, Y4
-	VADDPS       Y4, Y2, Y2
+	VFMADD231PS  Y3, Y4, Y2
 	VCVTPH2PS    16(DX), Y3
 	VBROADCASTSS 36(R9), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y1, Y1
+	VFMADD231PS  Y4, Y3, Y1
 	VBROADCASTSS 36(R9)(SI*1), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y2, Y2
+	VFMADD231PS  Y4, Y3, Y2
 	ADDQ         $0x000000c0, DX
 	ADDQ         $0x30, R9
 	DECQ         R10
@@ -2091,7 +2045,7 @@ block:
 	RET
 
 // func matQ5_1x3(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C, MMX+
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·matQ5_1x3(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -2232,28 +2186,22 @@ block:
 	VBROADCASTSS 32(R9), Y8
 	VMULPS       Y8, Y7, Y8
 	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y8, Y4, Y4
-	VADDPS       Y4, Y1, Y1
+	VFMADD231PS  Y8, Y4, Y1
 	VBROADCASTSS 32(R9)(SI*1), Y4
 	VMULPS       Y4, Y7, Y4
 	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y2, Y2
+	VFMADD231PS  Y4, Y5, Y2
 	VBROADCASTSS 32(R9)(SI*2), Y4
 	VMULPS       Y4, Y7, Y4
 	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y3, Y3
+	VFMADD231PS  Y4, Y6, Y3
 	VCVTPH2PS    16(DX), Y4
 	VBROADCASTSS 36(R9), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y1, Y1
+	VFMADD231PS  Y5, Y4, Y1
 	VBROADCASTSS 36(R9)(SI*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
+	VFMADD231PS  Y5, Y4, Y2
 	VBROADCASTSS 36(R9)(SI*2), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y3, Y3
+	VFMADD231PS  Y5, Y4, Y3
 	ADDQ         $0x000000c0, DX
 	ADDQ         $0x30, R9
 	DECQ         R10
@@ -2271,7 +2219,7 @@ block:
 	RET
 
 // func matQ5_1x4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C, MMX+
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·matQ5_1x4(SB), NOSPLIT, $0-56
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
@@ -2439,36 +2387,28 @@ block:
 	VBROADCASTSS 32(R9), Y9
 	VMULPS       Y9, Y8, Y9
 	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y9, Y4, Y4
-	VADDPS       Y4, Y0, Y0
+	VFMADD231PS  Y9, Y4, Y0
 	VBROADCASTSS 32(R9)(SI*1), Y4
 	VMULPS       Y4, Y8, Y4
 	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y1, Y1
+	VFMADD231PS  Y4, Y5, Y1
 	VBROADCASTSS 32(R9)(SI*2), Y4
 	VMULPS       Y4, Y8, Y4
 	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y2, Y2
+	VFMADD231PS  Y4, Y6, Y2
 	VBROADCASTSS 32(R11), Y4
 	VMULPS       Y4, Y8, Y4
 	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y4, Y7, Y7
-	VADDPS       Y7, Y3, Y3
+	VFMADD231PS  Y4, Y7, Y3
 	VCVTPH2PS    16(DX), Y4
 	VBROADCASTSS 36(R9), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
+	VFMADD231PS  Y5, Y4, Y0
 	VBROADCASTSS 36(R9)(SI*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y1, Y1
+	VFMADD231PS  Y5, Y4, Y1
 	VBROADCASTSS 36(R9)(SI*2), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
+	VFMADD231PS  Y5, Y4, Y2
 	VBROADCASTSS 36(R11), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y3, Y3
+	VFMADD231PS  Y5, Y4, Y3
 	ADDQ         $0x000000c0, DX
 	ADDQ         $0x30, R9
 	ADDQ         $0x30, R11
@@ -2489,7 +2429,7 @@ block:
 	RET
 
 // func matQ8_0x1(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C, MMX+
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·matQ8_0x1(SB), NOSPLIT, $0-56
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
@@ -2569,8 +2509,7 @@ block:
 	VBROADCASTSS 32(DI), Y3
 	VMULPS       Y3, Y2, Y3
 	VCVTDQ2PS    Y1, Y1
-	VMULPS       Y3, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VFMADD231PS  Y3, Y1, Y0
 	ADDQ         $0x00000110, CX
 	ADDQ         $0x30, DI
 	DECQ         R8
@@ -2584,7 +2523,7 @@ block:
 	RET
 
 // func matQ8_0x2(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C, MMX+
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·matQ8_0x2(SB), NOSPLIT, $0-56
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
@@ -2704,13 +2643,11 @@ block:
 	VBROADCASTSS 32(R9), Y5
 	VMULPS       Y5, Y4, Y5
 	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y5, Y2, Y2
-	VADDPS       Y2, Y0, Y0
+	VFMADD231PS  Y5, Y2, Y0
 	VBROADCASTSS 32(R9)(SI*1), Y2
 	VMULPS       Y2, Y4, Y2
 	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y2, Y3, Y3
-	VADDPS       Y3, Y1, Y1
+	VFMADD231PS  Y2, Y3, Y1
 	ADDQ         $0x00000110, DX
 	ADDQ         $0x30, R9
 	DECQ         R10
@@ -2726,7 +2663,7 @@ block:
 	RET
 
 // func matQ8_0x3(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C, MMX+
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·matQ8_0x3(SB), NOSPLIT, $0-56
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
@@ -2886,18 +2823,15 @@ block:
 	VBROADCASTSS 32(R9), Y7
 	VMULPS       Y7, Y6, Y7
 	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y7, Y3, Y3
-	VADDPS       Y3, Y0, Y0
+	VFMADD231PS  Y7, Y3, Y0
 	VBROADCASTSS 32(R9)(SI*1), Y3
 	VMULPS       Y3, Y6, Y3
 	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y3, Y4, Y4
-	VADDPS       Y4, Y1, Y1
+	VFMADD231PS  Y3, Y4, Y1
 	VBROADCASTSS 32(R9)(SI*2), Y3
 	VMULPS       Y3, Y6, Y3
 	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y3, Y5, Y5
-	VADDPS       Y5, Y2, Y2
+	VFMADD231PS  Y3, Y5, Y2
 	ADDQ         $0x00000110, DX
 	ADDQ         $0x30, R9
 	DECQ         R10
@@ -2915,7 +2849,7 @@ block:
 	RET
 
 // func matQ8_0x4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C, MMX+
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·matQ8_0x4(SB), NOSPLIT, $0-56
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
@@ -3117,23 +3051,19 @@ block:
 	VBROADCASTSS 32(R9), Y9
 	VMULPS       Y9, Y8, Y9
 	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y9, Y4, Y4
-	VADDPS       Y4, Y0, Y0
+	VFMADD231PS  Y9, Y4, Y0
 	VBROADCASTSS 32(R9)(SI*1), Y4
 	VMULPS       Y4, Y8, Y4
 	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y1, Y1
+	VFMADD231PS  Y4, Y5, Y1
 	VBROADCASTSS 32(R9)(SI*2), Y4
 	VMULPS       Y4, Y8, Y4
 	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y2, Y2
+	VFMADD231PS  Y4, Y6, Y2
 	VBROADCASTSS 32(R11), Y4
 	VMULPS       Y4, Y8, Y4
 	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y4, Y7, Y7
-	VADDPS       Y7, Y3, Y3
+	VFMADD231PS  Y4, Y7, Y3
 	ADDQ         $0x00000110, DX
 	ADDQ         $0x30, R9
 	ADDQ         $0x30, R11
@@ -3154,7 +3084,7 @@ block:
 	RET
 
 // func matIQ4_NLx1(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C, MMX+
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·matIQ4_NLx1(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -3257,8 +3187,7 @@ block:
 	VBROADCASTSS 32(DI), Y4
 	VMULPS       Y4, Y3, Y4
 	VCVTDQ2PS    Y2, Y2
-	VMULPS       Y4, Y2, Y2
-	VADDPS       Y2, Y1, Y1
+	VFMADD231PS  Y4, Y2, Y1
 	ADDQ         $0x00000090, CX
 	ADDQ         $0x30, DI
 	DECQ         R8
@@ -3306,7 +3235,7 @@ DATA iq4nl<>+31(SB)/1, $0x71
 GLOBL iq4nl<>(SB), RODATA|NOPTR, $32
 
 // func matIQ4_NLx2(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C, MMX+
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·matIQ4_NLx2(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -3449,13 +3378,11 @@ block:
 	VBROADCASTSS 32(R9), Y6
 	VMULPS       Y6, Y5, Y6
 	VCVTDQ2PS    Y3, Y3
-	VMULPS       Y6, Y3, Y3
-	VADDPS       Y3, Y1, Y1
+	VFMADD231PS  Y6, Y3, Y1
 	VBROADCASTSS 32(R9)(SI*1), Y3
 	VMULPS       Y3, Y5, Y3
 	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y3, Y4, Y4
-	VADDPS       Y4, Y2, Y2
+	VFMADD231PS  Y3, Y4, Y2
 	ADDQ         $0x00000090, DX
 	ADDQ         $0x30, R9
 	DECQ         R10
@@ -3471,7 +3398,7 @@ block:
 	RET
 
 // func matIQ4_NLx3(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C, MMX+
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·matIQ4_NLx3(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -3654,18 +3581,15 @@ block:
 	VBROADCASTSS 32(R9), Y8
 	VMULPS       Y8, Y7, Y8
 	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y8, Y4, Y4
-	VADDPS       Y4, Y1, Y1
+	VFMADD231PS  Y8, Y4, Y1
 	VBROADCASTSS 32(R9)(SI*1), Y4
 	VMULPS       Y4, Y7, Y4
 	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
-	VADDPS       Y5, Y2, Y2
+	VFMADD231PS  Y4, Y5, Y2
 	VBROADCASTSS 32(R9)(SI*2), Y4
 	VMULPS       Y4, Y7, Y4
 	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y3, Y3
+	VFMADD231PS  Y4, Y6, Y3
 	ADDQ         $0x00000090, DX
 	ADDQ         $0x30, R9
 	DECQ         R10
@@ -3683,7 +3607,7 @@ block:
 	RET
 
 // func matIQ4_NLx4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, F16C, MMX+
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·matIQ4_NLx4(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -3908,23 +3832,19 @@ block:
 	VBROADCASTSS 32(R9), Y10
 	VMULPS       Y10, Y9, Y10
 	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y10, Y5, Y5
-	VADDPS       Y5, Y1, Y1
+	VFMADD231PS  Y10, Y5, Y1
 	VBROADCASTSS 32(R9)(SI*1), Y5
 	VMULPS       Y5, Y9, Y5
 	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y5, Y6, Y6
-	VADDPS       Y6, Y2, Y2
+	VFMADD231PS  Y5, Y6, Y2
 	VBROADCASTSS 32(R9)(SI*2), Y5
 	VMULPS       Y5, Y9, Y5
 	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y5, Y7, Y7
-	VADDPS       Y7, Y3, Y3
+	VFMADD231PS  Y5, Y7, Y3
 	VBROADCASTSS 32(R11), Y5
 	VMULPS       Y5, Y9, Y5
 	VCVTDQ2PS    Y8, Y8
-	VMULPS       Y5, Y8, Y8
-	VADDPS       Y8, Y4, Y4
+	VFMADD231PS  Y5, Y8, Y4
 	ADDQ         $0x00000090, DX
 	ADDQ         $0x30, R9
 	ADDQ         $0x30, R11
@@ -9278,7 +9198,7 @@ block:
 	RET
 
 // func tileQ4_0x2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, FMA3
 TEXT ·tileQ4_0x2(SB), NOSPLIT, $0-56
 	MOVQ  x+16(FP), AX
 	MOVQ  stride+24(FP), CX
@@ -9397,12 +9317,10 @@ block:
 	VBROADCASTSS 32(DX), Y8
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       (AX), Y8, Y9
-	VMULPS       Y9, Y4, Y4
-	VADDPS       Y4, Y0, Y0
+	VFMADD231PS  Y9, Y4, Y0
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       (CX), Y8, Y4
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y2, Y2
+	VFMADD231PS  Y4, Y6, Y2
 	VPBROADCASTD 40(DX)(BX*1), Y4
 	VPSLLD       $0x03, Y4, Y4
 	VPSUBD       Y4, Y5, Y5
@@ -9410,12 +9328,10 @@ block:
 	VBROADCASTSS 32(DX)(BX*1), Y4
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       (AX), Y4, Y6
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y5, Y1, Y1
+	VFMADD231PS  Y6, Y5, Y1
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       (CX), Y4, Y4
-	VMULPS       Y4, Y7, Y7
-	VADDPS       Y7, Y3, Y3
+	VFMADD231PS  Y4, Y7, Y3
 	ADDQ         $0x30, DX
 	ADDQ         $0x00000120, AX
 	ADDQ         $0x00000120, CX
@@ -9429,7 +9345,7 @@ block:
 	RET
 
 // func tileQ4_0x3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, FMA3
 TEXT ·tileQ4_0x3(SB), NOSPLIT, $0-56
 	MOVQ  x+16(FP), AX
 	MOVQ  stride+24(FP), CX
@@ -9590,12 +9506,10 @@ block:
 	VBROADCASTSS 32(DX), Y12
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       (AX), Y12, Y13
-	VMULPS       Y13, Y6, Y6
-	VADDPS       Y6, Y0, Y0
+	VFMADD231PS  Y13, Y6, Y0
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       (CX), Y12, Y6
-	VMULPS       Y6, Y9, Y9
-	VADDPS       Y9, Y3, Y3
+	VFMADD231PS  Y6, Y9, Y3
 	VPBROADCASTD 40(DX)(BX*1), Y6
 	VPSLLD       $0x03, Y6, Y6
 	VPSUBD       Y6, Y7, Y7
@@ -9603,12 +9517,10 @@ block:
 	VBROADCASTSS 32(DX)(BX*1), Y6
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       (AX), Y6, Y9
-	VMULPS       Y9, Y7, Y7
-	VADDPS       Y7, Y1, Y1
+	VFMADD231PS  Y9, Y7, Y1
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       (CX), Y6, Y6
-	VMULPS       Y6, Y10, Y10
-	VADDPS       Y10, Y4, Y4
+	VFMADD231PS  Y6, Y10, Y4
 	VPBROADCASTD 40(DX)(BX*2), Y6
 	VPSLLD       $0x03, Y6, Y6
 	VPSUBD       Y6, Y8, Y8
@@ -9616,12 +9528,10 @@ block:
 	VBROADCASTSS 32(DX)(BX*2), Y6
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       (AX), Y6, Y7
-	VMULPS       Y7, Y8, Y8
-	VADDPS       Y8, Y2, Y2
+	VFMADD231PS  Y7, Y8, Y2
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       (CX), Y6, Y6
-	VMULPS       Y6, Y11, Y11
-	VADDPS       Y11, Y5, Y5
+	VFMADD231PS  Y6, Y11, Y5
 	ADDQ         $0x30, DX
 	ADDQ         $0x00000120, AX
 	ADDQ         $0x00000120, CX
@@ -9681,7 +9591,7 @@ block:
 	RET
 
 // func tileQ4_1x2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, FMA3
 TEXT ·tileQ4_1x2(SB), NOSPLIT, $0-56
 	MOVQ  x+16(FP), AX
 	MOVQ  stride+24(FP), CX
@@ -9796,31 +9706,23 @@ block:
 	VBROADCASTSS 32(DX), Y8
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       (AX), Y8, Y9
-	VMULPS       Y9, Y4, Y4
-	VADDPS       Y4, Y0, Y0
+	VFMADD231PS  Y9, Y4, Y0
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       (CX), Y8, Y4
-	VMULPS       Y4, Y6, Y6
-	VADDPS       Y6, Y2, Y2
+	VFMADD231PS  Y4, Y6, Y2
 	VBROADCASTSS 36(DX), Y4
-	VMULPS       32(AX), Y4, Y6
-	VADDPS       Y6, Y0, Y0
-	VMULPS       32(CX), Y4, Y4
-	VADDPS       Y4, Y2, Y2
+	VFMADD231PS  32(AX), Y4, Y0
+	VFMADD231PS  32(CX), Y4, Y2
 	VBROADCASTSS 32(DX)(BX*1), Y4
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       (AX), Y4, Y6
-	VMULPS       Y6, Y5, Y5
-	VADDPS       Y5, Y1, Y1
+	VFMADD231PS  Y6, Y5, Y1
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       (CX), Y4, Y4
-	VMULPS       Y4, Y7, Y7
-	VADDPS       Y7, Y3, Y3
+	VFMADD231PS  Y4, Y7, Y3
 	VBROADCASTSS 36(DX)(BX*1), Y4
-	VMULPS       32(AX), Y4, Y5
-	VADDPS       Y5, Y1, Y1
-	VMULPS       32(CX), Y4, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  32(AX), Y4, Y1
+	VFMADD231PS  32(CX), Y4, Y3
 	ADDQ         $0x30, DX
 	ADDQ         $0x00000140, AX
 	ADDQ         $0x00000140, CX
@@ -9834,7 +9736,7 @@ block:
 	RET
 
 // func tileQ4_1x3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, FMA3
 TEXT ·tileQ4_1x3(SB), NOSPLIT, $0-56
 	MOVQ  x+16(FP), AX
 	MOVQ  stride+24(FP), CX
@@ -9991,45 +9893,33 @@ block:
 	VBROADCASTSS 32(DX), Y12
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       (AX), Y12, Y13
-	VMULPS       Y13, Y6, Y6
-	VADDPS       Y6, Y0, Y0
+	VFMADD231PS  Y13, Y6, Y0
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       (CX), Y12, Y6
-	VMULPS       Y6, Y9, Y9
-	VADDPS       Y9, Y3, Y3
+	VFMADD231PS  Y6, Y9, Y3
 	VBROADCASTSS 36(DX), Y6
-	VMULPS       32(AX), Y6, Y9
-	VADDPS       Y9, Y0, Y0
-	VMULPS       32(CX), Y6, Y6
-	VADDPS       Y6, Y3, Y3
+	VFMADD231PS  32(AX), Y6, Y0
+	VFMADD231PS  32(CX), Y6, Y3
 	VBROADCASTSS 32(DX)(BX*1), Y6
 	VCVTDQ2PS    Y7, Y7
 	VMULPS       (AX), Y6, Y9
-	VMULPS       Y9, Y7, Y7
-	VADDPS       Y7, Y1, Y1
+	VFMADD231PS  Y9, Y7, Y1
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       (CX), Y6, Y6
-	VMULPS       Y6, Y10, Y10
-	VADDPS       Y10, Y4, Y4
+	VFMADD231PS  Y6, Y10, Y4
 	VBROADCASTSS 36(DX)(BX*1), Y6
-	VMULPS       32(AX), Y6, Y7
-	VADDPS       Y7, Y1, Y1
-	VMULPS       32(CX), Y6, Y6
-	VADDPS       Y6, Y4, Y4
+	VFMADD231PS  32(AX), Y6, Y1
+	VFMADD231PS  32(CX), Y6, Y4
 	VBROADCASTSS 32(DX)(BX*2), Y6
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       (AX), Y6, Y7
-	VMULPS       Y7, Y8, Y8
-	VADDPS       Y8, Y2, Y2
+	VFMADD231PS  Y7, Y8, Y2
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       (CX), Y6, Y6
-	VMULPS       Y6, Y11, Y11
-	VADDPS       Y11, Y5, Y5
+	VFMADD231PS  Y6, Y11, Y5
 	VBROADCASTSS 36(DX)(BX*2), Y6
-	VMULPS       32(AX), Y6, Y7
-	VADDPS       Y7, Y2, Y2
-	VMULPS       32(CX), Y6, Y6
-	VADDPS       Y6, Y5, Y5
+	VFMADD231PS  32(AX), Y6, Y2
+	VFMADD231PS  32(CX), Y6, Y5
 	ADDQ         $0x30, DX
 	ADDQ         $0x00000140, AX
 	ADDQ         $0x00000140, CX
@@ -10111,7 +10001,7 @@ block:
 	RET
 
 // func tileQ5_0x2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, FMA3
 TEXT ·tileQ5_0x2(SB), NOSPLIT, $0-56
 	MOVQ    x+16(FP), AX
 	MOVQ    stride+24(FP), CX
@@ -10235,13 +10125,11 @@ block:
 	VBROADCASTSS 32(DX), Y4
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       (AX), Y4, Y5
-	VMULPS       Y5, Y0, Y0
-	VADDPS       (DI), Y0, Y0
+	VFMADD213PS  (DI), Y5, Y0
 	VMOVUPS      Y0, (DI)
 	VCVTDQ2PS    Y2, Y2
 	VMULPS       (CX), Y4, Y0
-	VMULPS       Y0, Y2, Y2
-	VADDPS       32(DI), Y2, Y2
+	VFMADD213PS  32(DI), Y0, Y2
 	VMOVUPS      Y2, 32(DI)
 	VPBROADCASTD 40(DX)(BX*1), Y0
 	VPSLLD       $0x04, Y0, Y0
@@ -10250,13 +10138,11 @@ block:
 	VBROADCASTSS 32(DX)(BX*1), Y0
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       (AX), Y0, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       (DI)(R8*1), Y1, Y1
+	VFMADD213PS  (DI)(R8*1), Y2, Y1
 	VMOVUPS      Y1, (DI)(R8*1)
 	VCVTDQ2PS    Y3, Y3
 	VMULPS       (CX), Y0, Y0
-	VMULPS       Y0, Y3, Y3
-	VADDPS       32(DI)(R8*1), Y3, Y3
+	VFMADD213PS  32(DI)(R8*1), Y0, Y3
 	VMOVUPS      Y3, 32(DI)(R8*1)
 	ADDQ         $0x30, DX
 	ADDQ         $0x00000120, AX
@@ -10267,7 +10153,7 @@ block:
 	RET
 
 // func tileQ5_0x3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, FMA3
 TEXT ·tileQ5_0x3(SB), NOSPLIT, $0-56
 	MOVQ    x+16(FP), AX
 	MOVQ    stride+24(FP), CX
@@ -10435,13 +10321,11 @@ block:
 	VBROADCASTSS 32(DX), Y6
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       (AX), Y6, Y7
-	VMULPS       Y7, Y0, Y0
-	VADDPS       (DI), Y0, Y0
+	VFMADD213PS  (DI), Y7, Y0
 	VMOVUPS      Y0, (DI)
 	VCVTDQ2PS    Y3, Y3
 	VMULPS       (CX), Y6, Y0
-	VMULPS       Y0, Y3, Y3
-	VADDPS       32(DI), Y3, Y3
+	VFMADD213PS  32(DI), Y0, Y3
 	VMOVUPS      Y3, 32(DI)
 	VPBROADCASTD 40(DX)(BX*1), Y0
 	VPSLLD       $0x04, Y0, Y0
@@ -10450,13 +10334,11 @@ block:
 	VBROADCASTSS 32(DX)(BX*1), Y0
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       (AX), Y0, Y3
-	VMULPS       Y3, Y1, Y1
-	VADDPS       (DI)(R8*1), Y1, Y1
+	VFMADD213PS  (DI)(R8*1), Y3, Y1
 	VMOVUPS      Y1, (DI)(R8*1)
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       (CX), Y0, Y0
-	VMULPS       Y0, Y4, Y4
-	VADDPS       32(DI)(R8*1), Y4, Y4
+	VFMADD213PS  32(DI)(R8*1), Y0, Y4
 	VMOVUPS      Y4, 32(DI)(R8*1)
 	VPBROADCASTD 40(DX)(BX*2), Y0
 	VPSLLD       $0x04, Y0, Y0
@@ -10465,13 +10347,11 @@ block:
 	VBROADCASTSS 32(DX)(BX*2), Y0
 	VCVTDQ2PS    Y2, Y2
 	VMULPS       (AX), Y0, Y1
-	VMULPS       Y1, Y2, Y2
-	VADDPS       (DI)(R8*2), Y2, Y2
+	VFMADD213PS  (DI)(R8*2), Y1, Y2
 	VMOVUPS      Y2, (DI)(R8*2)
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       (CX), Y0, Y0
-	VMULPS       Y0, Y5, Y5
-	VADDPS       32(DI)(R8*2), Y5, Y5
+	VFMADD213PS  32(DI)(R8*2), Y0, Y5
 	VMOVUPS      Y5, 32(DI)(R8*2)
 	ADDQ         $0x30, DX
 	ADDQ         $0x00000120, AX
@@ -10550,7 +10430,7 @@ block:
 	RET
 
 // func tileQ5_1x2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, FMA3
 TEXT ·tileQ5_1x2(SB), NOSPLIT, $0-56
 	MOVQ    x+16(FP), AX
 	MOVQ    stride+24(FP), CX
@@ -10670,39 +10550,35 @@ block:
 	VBROADCASTSS 32(DX), Y4
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       (AX), Y4, Y5
-	VMULPS       Y5, Y0, Y0
-	VADDPS       (DI), Y0, Y0
+	VFMADD213PS  (DI), Y5, Y0
 	VMOVUPS      Y0, (DI)
 	VCVTDQ2PS    Y2, Y2
 	VMULPS       (CX), Y4, Y0
-	VMULPS       Y0, Y2, Y2
-	VADDPS       32(DI), Y2, Y2
+	VFMADD213PS  32(DI), Y0, Y2
 	VMOVUPS      Y2, 32(DI)
 	VBROADCASTSS 36(DX), Y0
-	VMULPS       32(AX), Y0, Y2
-	VADDPS       (DI), Y2, Y2
+	VMOVUPS      (DI), Y2
+	VFMADD231PS  32(AX), Y0, Y2
 	VMOVUPS      Y2, (DI)
-	VMULPS       32(CX), Y0, Y0
-	VADDPS       32(DI), Y0, Y0
-	VMOVUPS      Y0, 32(DI)
+	VMOVUPS      32(DI), Y2
+	VFMADD231PS  32(CX), Y0, Y2
+	VMOVUPS      Y2, 32(DI)
 	VBROADCASTSS 32(DX)(BX*1), Y0
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       (AX), Y0, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       (DI)(R8*1), Y1, Y1
+	VFMADD213PS  (DI)(R8*1), Y2, Y1
 	VMOVUPS      Y1, (DI)(R8*1)
 	VCVTDQ2PS    Y3, Y3
 	VMULPS       (CX), Y0, Y0
-	VMULPS       Y0, Y3, Y3
-	VADDPS       32(DI)(R8*1), Y3, Y3
+	VFMADD213PS  32(DI)(R8*1), Y0, Y3
 	VMOVUPS      Y3, 32(DI)(R8*1)
 	VBROADCASTSS 36(DX)(BX*1), Y0
-	VMULPS       32(AX), Y0, Y1
-	VADDPS       (DI)(R8*1), Y1, Y1
+	VMOVUPS      (DI)(R8*1), Y1
+	VFMADD231PS  32(AX), Y0, Y1
 	VMOVUPS      Y1, (DI)(R8*1)
-	VMULPS       32(CX), Y0, Y0
-	VADDPS       32(DI)(R8*1), Y0, Y0
-	VMOVUPS      Y0, 32(DI)(R8*1)
+	VMOVUPS      32(DI)(R8*1), Y1
+	VFMADD231PS  32(CX), Y0, Y1
+	VMOVUPS      Y1, 32(DI)(R8*1)
 	ADDQ         $0x30, DX
 	ADDQ         $0x00000140, AX
 	ADDQ         $0x00000140, CX
@@ -10712,7 +10588,7 @@ block:
 	RET
 
 // func tileQ5_1x3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, FMA3
 TEXT ·tileQ5_1x3(SB), NOSPLIT, $0-56
 	MOVQ    x+16(FP), AX
 	MOVQ    stride+24(FP), CX
@@ -10876,57 +10752,51 @@ block:
 	VBROADCASTSS 32(DX), Y6
 	VCVTDQ2PS    Y0, Y0
 	VMULPS       (AX), Y6, Y7
-	VMULPS       Y7, Y0, Y0
-	VADDPS       (DI), Y0, Y0
+	VFMADD213PS  (DI), Y7, Y0
 	VMOVUPS      Y0, (DI)
 	VCVTDQ2PS    Y3, Y3
 	VMULPS       (CX), Y6, Y0
-	VMULPS       Y0, Y3, Y3
-	VADDPS       32(DI), Y3, Y3
+	VFMADD213PS  32(DI), Y0, Y3
 	VMOVUPS      Y3, 32(DI)
 	VBROADCASTSS 36(DX), Y0
-	VMULPS       32(AX), Y0, Y3
-	VADDPS       (DI), Y3, Y3
+	VMOVUPS      (DI), Y3
+	VFMADD231PS  32(AX), Y0, Y3
 	VMOVUPS      Y3, (DI)
-	VMULPS       32(CX), Y0, Y0
-	VADDPS       32(DI), Y0, Y0
-	VMOVUPS      Y0, 32(DI)
+	VMOVUPS      32(DI), Y3
+	VFMADD231PS  32(CX), Y0, Y3
+	VMOVUPS      Y3, 32(DI)
 	VBROADCASTSS 32(DX)(BX*1), Y0
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       (AX), Y0, Y3
-	VMULPS       Y3, Y1, Y1
-	VADDPS       (DI)(R8*1), Y1, Y1
+	VFMADD213PS  (DI)(R8*1), Y3, Y1
 	VMOVUPS      Y1, (DI)(R8*1)
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       (CX), Y0, Y0
-	VMULPS       Y0, Y4, Y4
-	VADDPS       32(DI)(R8*1), Y4, Y4
+	VFMADD213PS  32(DI)(R8*1), Y0, Y4
 	VMOVUPS      Y4, 32(DI)(R8*1)
 	VBROADCASTSS 36(DX)(BX*1), Y0
-	VMULPS       32(AX), Y0, Y1
-	VADDPS       (DI)(R8*1), Y1, Y1
+	VMOVUPS      (DI)(R8*1), Y1
+	VFMADD231PS  32(AX), Y0, Y1
 	VMOVUPS      Y1, (DI)(R8*1)
-	VMULPS       32(CX), Y0, Y0
-	VADDPS       32(DI)(R8*1), Y0, Y0
-	VMOVUPS      Y0, 32(DI)(R8*1)
+	VMOVUPS      32(DI)(R8*1), Y1
+	VFMADD231PS  32(CX), Y0, Y1
+	VMOVUPS      Y1, 32(DI)(R8*1)
 	VBROADCASTSS 32(DX)(BX*2), Y0
 	VCVTDQ2PS    Y2, Y2
 	VMULPS       (AX), Y0, Y1
-	VMULPS       Y1, Y2, Y2
-	VADDPS       (DI)(R8*2), Y2, Y2
+	VFMADD213PS  (DI)(R8*2), Y1, Y2
 	VMOVUPS      Y2, (DI)(R8*2)
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       (CX), Y0, Y0
-	VMULPS       Y0, Y5, Y5
-	VADDPS       32(DI)(R8*2), Y5, Y5
+	VFMADD213PS  32(DI)(R8*2), Y0, Y5
 	VMOVUPS      Y5, 32(DI)(R8*2)
 	VBROADCASTSS 36(DX)(BX*2), Y0
-	VMULPS       32(AX), Y0, Y1
-	VADDPS       (DI)(R8*2), Y1, Y1
+	VMOVUPS      (DI)(R8*2), Y1
+	VFMADD231PS  32(AX), Y0, Y1
 	VMOVUPS      Y1, (DI)(R8*2)
-	VMULPS       32(CX), Y0, Y0
-	VADDPS       32(DI)(R8*2), Y0, Y0
-	VMOVUPS      Y0, 32(DI)(R8*2)
+	VMOVUPS      32(DI)(R8*2), Y1
+	VFMADD231PS  32(CX), Y0, Y1
+	VMOVUPS      Y1, 32(DI)(R8*2)
 	ADDQ         $0x30, DX
 	ADDQ         $0x00000140, AX
 	ADDQ         $0x00000140, CX
@@ -10936,7 +10806,7 @@ block:
 	RET
 
 // func tileQ8_0x2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, FMA3
 TEXT ·tileQ8_0x2(SB), NOSPLIT, $0-56
 	MOVQ    x+16(FP), AX
 	MOVQ    stride+24(FP), CX
@@ -11131,24 +11001,20 @@ block:
 	VBROADCASTSS 32(DX), Y7
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       Y5, Y7, Y8
-	VMULPS       Y8, Y1, Y1
-	VADDPS       (DI), Y1, Y1
+	VFMADD213PS  (DI), Y8, Y1
 	VMOVUPS      Y1, (DI)
 	VCVTDQ2PS    Y3, Y3
 	VMULPS       Y6, Y7, Y1
-	VMULPS       Y1, Y3, Y3
-	VADDPS       32(DI), Y3, Y3
+	VFMADD213PS  32(DI), Y1, Y3
 	VMOVUPS      Y3, 32(DI)
 	VBROADCASTSS 32(DX)(BX*1), Y1
 	VCVTDQ2PS    Y2, Y2
 	VMULPS       Y5, Y1, Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       (DI)(R8*1), Y2, Y2
+	VFMADD213PS  (DI)(R8*1), Y3, Y2
 	VMOVUPS      Y2, (DI)(R8*1)
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y6, Y1, Y1
-	VMULPS       Y1, Y4, Y4
-	VADDPS       32(DI)(R8*1), Y4, Y4
+	VFMADD213PS  32(DI)(R8*1), Y1, Y4
 	VMOVUPS      Y4, 32(DI)(R8*1)
 	ADDQ         $0x30, DX
 	ADDQ         $0x00000110, AX
@@ -11159,7 +11025,7 @@ block:
 	RET
 
 // func tileQ8_0x3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
-// Requires: AVX, AVX2, F16C
+// Requires: AVX, AVX2, F16C, FMA3
 TEXT ·tileQ8_0x3(SB), NOSPLIT, $0-56
 	MOVQ    x+16(FP), AX
 	MOVQ    stride+24(FP), CX
@@ -11426,35 +11292,29 @@ block:
 	VBROADCASTSS 32(DX), Y9
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       Y7, Y9, Y10
-	VMULPS       Y10, Y1, Y1
-	VADDPS       (DI), Y1, Y1
+	VFMADD213PS  (DI), Y10, Y1
 	VMOVUPS      Y1, (DI)
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       Y8, Y9, Y1
-	VMULPS       Y1, Y4, Y4
-	VADDPS       32(DI), Y4, Y4
+	VFMADD213PS  32(DI), Y1, Y4
 	VMOVUPS      Y4, 32(DI)
 	VBROADCASTSS 32(DX)(BX*1), Y1
 	VCVTDQ2PS    Y2, Y2
 	VMULPS       Y7, Y1, Y4
-	VMULPS       Y4, Y2, Y2
-	VADDPS       (DI)(R8*1), Y2, Y2
+	VFMADD213PS  (DI)(R8*1), Y4, Y2
 	VMOVUPS      Y2, (DI)(R8*1)
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       Y8, Y1, Y1
-	VMULPS       Y1, Y5, Y5
-	VADDPS       32(DI)(R8*1), Y5, Y5
+	VFMADD213PS  32(DI)(R8*1), Y1, Y5
 	VMOVUPS      Y5, 32(DI)(R8*1)
 	VBROADCASTSS 32(DX)(BX*2), Y1
 	VCVTDQ2PS    Y3, Y3
 	VMULPS       Y7, Y1, Y2
-	VMULPS       Y2, Y3, Y3
-	VADDPS       (DI)(R8*2), Y3, Y3
+	VFMADD213PS  (DI)(R8*2), Y2, Y3
 	VMOVUPS      Y3, (DI)(R8*2)
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       Y8, Y1, Y1
-	VMULPS       Y1, Y6, Y6
-	VADDPS       32(DI)(R8*2), Y6, Y6
+	VFMADD213PS  32(DI)(R8*2), Y1, Y6
 	VMOVUPS      Y6, 32(DI)(R8*2)
 	ADDQ         $0x30, DX
 	ADDQ         $0x00000110, AX
@@ -11523,7 +11383,7 @@ block:
 	RET
 
 // func tileIQ4_NLx2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, FMA3
 TEXT ·tileIQ4_NLx2(SB), NOSPLIT, $0-56
 	MOVQ    x+16(FP), AX
 	MOVQ    stride+24(FP), CX
@@ -11716,24 +11576,20 @@ block:
 	VBROADCASTSS 32(DX), Y5
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       (AX), Y5, Y6
-	VMULPS       Y6, Y1, Y1
-	VADDPS       (DI), Y1, Y1
+	VFMADD213PS  (DI), Y6, Y1
 	VMOVUPS      Y1, (DI)
 	VCVTDQ2PS    Y3, Y3
 	VMULPS       (CX), Y5, Y1
-	VMULPS       Y1, Y3, Y3
-	VADDPS       32(DI), Y3, Y3
+	VFMADD213PS  32(DI), Y1, Y3
 	VMOVUPS      Y3, 32(DI)
 	VBROADCASTSS 32(DX)(BX*1), Y1
 	VCVTDQ2PS    Y2, Y2
 	VMULPS       (AX), Y1, Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       (DI)(R8*1), Y2, Y2
+	VFMADD213PS  (DI)(R8*1), Y3, Y2
 	VMOVUPS      Y2, (DI)(R8*1)
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       (CX), Y1, Y1
-	VMULPS       Y1, Y4, Y4
-	VADDPS       32(DI)(R8*1), Y4, Y4
+	VFMADD213PS  32(DI)(R8*1), Y1, Y4
 	VMOVUPS      Y4, 32(DI)(R8*1)
 	ADDQ         $0x30, DX
 	ADDQ         $0x00000120, AX
@@ -11744,7 +11600,7 @@ block:
 	RET
 
 // func tileIQ4_NLx3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, FMA3
 TEXT ·tileIQ4_NLx3(SB), NOSPLIT, $0-56
 	MOVQ    x+16(FP), AX
 	MOVQ    stride+24(FP), CX
@@ -12009,35 +11865,29 @@ block:
 	VBROADCASTSS 32(DX), Y7
 	VCVTDQ2PS    Y1, Y1
 	VMULPS       (AX), Y7, Y8
-	VMULPS       Y8, Y1, Y1
-	VADDPS       (DI), Y1, Y1
+	VFMADD213PS  (DI), Y8, Y1
 	VMOVUPS      Y1, (DI)
 	VCVTDQ2PS    Y4, Y4
 	VMULPS       (CX), Y7, Y1
-	VMULPS       Y1, Y4, Y4
-	VADDPS       32(DI), Y4, Y4
+	VFMADD213PS  32(DI), Y1, Y4
 	VMOVUPS      Y4, 32(DI)
 	VBROADCASTSS 32(DX)(BX*1), Y1
 	VCVTDQ2PS    Y2, Y2
 	VMULPS       (AX), Y1, Y4
-	VMULPS       Y4, Y2, Y2
-	VADDPS       (DI)(R8*1), Y2, Y2
+	VFMADD213PS  (DI)(R8*1), Y4, Y2
 	VMOVUPS      Y2, (DI)(R8*1)
 	VCVTDQ2PS    Y5, Y5
 	VMULPS       (CX), Y1, Y1
-	VMULPS       Y1, Y5, Y5
-	VADDPS       32(DI)(R8*1), Y5, Y5
+	VFMADD213PS  32(DI)(R8*1), Y1, Y5
 	VMOVUPS      Y5, 32(DI)(R8*1)
 	VBROADCASTSS 32(DX)(BX*2), Y1
 	VCVTDQ2PS    Y3, Y3
 	VMULPS       (AX), Y1, Y2
-	VMULPS       Y2, Y3, Y3
-	VADDPS       (DI)(R8*2), Y3, Y3
+	VFMADD213PS  (DI)(R8*2), Y2, Y3
 	VMOVUPS      Y3, (DI)(R8*2)
 	VCVTDQ2PS    Y6, Y6
 	VMULPS       (CX), Y1, Y1
-	VMULPS       Y1, Y6, Y6
-	VADDPS       32(DI)(R8*2), Y6, Y6
+	VFMADD213PS  32(DI)(R8*2), Y1, Y6
 	VMOVUPS      Y6, 32(DI)(R8*2)
 	ADDQ         $0x30, DX
 	ADDQ         $0x00000120, AX
@@ -19770,7 +19620,7 @@ DATA offset32<>+31(SB)/1, $0x00
 GLOBL offset32<>(SB), RODATA|NOPTR, $32
 
 // func fmatF32x1(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int)
-// Requires: AVX
+// Requires: AVX, FMA3
 TEXT ·fmatF32x1(SB), NOSPLIT, $0-64
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
@@ -19803,53 +19653,37 @@ widefour:
 	VMOVUPS      (R11), Y6
 	VMOVUPS      (R12), Y7
 	VBROADCASTSS (DI), Y8
-	VMULPS       Y8, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VMULPS       Y8, Y5, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y8, Y6, Y4
-	VADDPS       Y4, Y2, Y2
-	VMULPS       Y8, Y7, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y3
 	VMOVUPS      32(R9), Y4
 	VMOVUPS      32(R10), Y5
 	VMOVUPS      32(R11), Y6
 	VMOVUPS      32(R12), Y7
 	VBROADCASTSS 4(DI), Y8
-	VMULPS       Y8, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VMULPS       Y8, Y5, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y8, Y6, Y4
-	VADDPS       Y4, Y2, Y2
-	VMULPS       Y8, Y7, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y3
 	VMOVUPS      64(R9), Y4
 	VMOVUPS      64(R10), Y5
 	VMOVUPS      64(R11), Y6
 	VMOVUPS      64(R12), Y7
 	VBROADCASTSS 8(DI), Y8
-	VMULPS       Y8, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VMULPS       Y8, Y5, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y8, Y6, Y4
-	VADDPS       Y4, Y2, Y2
-	VMULPS       Y8, Y7, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y3
 	VMOVUPS      96(R9), Y4
 	VMOVUPS      96(R10), Y5
 	VMOVUPS      96(R11), Y6
 	VMOVUPS      96(R12), Y7
 	VBROADCASTSS 12(DI), Y8
-	VMULPS       Y8, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VMULPS       Y8, Y5, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y8, Y6, Y4
-	VADDPS       Y4, Y2, Y2
-	VMULPS       Y8, Y7, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y3
 	ADDQ         $0x00000080, R9
 	ADDQ         $0x00000080, R10
 	ADDQ         $0x00000080, R11
@@ -19866,14 +19700,10 @@ wideone:
 	VMOVUPS      (R11), Y6
 	VMOVUPS      (R12), Y7
 	VBROADCASTSS (DI), Y8
-	VMULPS       Y8, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VMULPS       Y8, Y5, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y8, Y6, Y4
-	VADDPS       Y4, Y2, Y2
-	VMULPS       Y8, Y7, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y3
 	ADDQ         $0x20, R9
 	ADDQ         $0x20, R10
 	ADDQ         $0x20, R11
@@ -19906,20 +19736,16 @@ singlefour:
 	JL           singleone
 	VMOVUPS      (R9), Y1
 	VBROADCASTSS (DI), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VFMADD231PS  Y2, Y1, Y0
 	VMOVUPS      32(R9), Y1
 	VBROADCASTSS 4(DI), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VFMADD231PS  Y2, Y1, Y0
 	VMOVUPS      64(R9), Y1
 	VBROADCASTSS 8(DI), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VFMADD231PS  Y2, Y1, Y0
 	VMOVUPS      96(R9), Y1
 	VBROADCASTSS 12(DI), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VFMADD231PS  Y2, Y1, Y0
 	ADDQ         $0x00000080, R9
 	ADDQ         $0x10, DI
 	SUBQ         $0x04, R8
@@ -19930,8 +19756,7 @@ singleone:
 	JZ           singleout
 	VMOVUPS      (R9), Y1
 	VBROADCASTSS (DI), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VFMADD231PS  Y2, Y1, Y0
 	ADDQ         $0x20, R9
 	ADDQ         $0x04, DI
 	DECQ         R8
@@ -19949,7 +19774,7 @@ done:
 	RET
 
 // func fmatAccF32x1(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, alpha *float32)
-// Requires: AVX
+// Requires: AVX, FMA3
 TEXT ·fmatAccF32x1(SB), NOSPLIT, $0-72
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
@@ -19985,53 +19810,37 @@ widefour:
 	VMOVUPS      (R12), Y6
 	VMOVUPS      (R13), Y7
 	VBROADCASTSS (R8), Y8
-	VMULPS       Y8, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VMULPS       Y8, Y5, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y8, Y6, Y4
-	VADDPS       Y4, Y2, Y2
-	VMULPS       Y8, Y7, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y3
 	VMOVUPS      32(R10), Y4
 	VMOVUPS      32(R11), Y5
 	VMOVUPS      32(R12), Y6
 	VMOVUPS      32(R13), Y7
 	VBROADCASTSS 4(R8), Y8
-	VMULPS       Y8, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VMULPS       Y8, Y5, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y8, Y6, Y4
-	VADDPS       Y4, Y2, Y2
-	VMULPS       Y8, Y7, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y3
 	VMOVUPS      64(R10), Y4
 	VMOVUPS      64(R11), Y5
 	VMOVUPS      64(R12), Y6
 	VMOVUPS      64(R13), Y7
 	VBROADCASTSS 8(R8), Y8
-	VMULPS       Y8, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VMULPS       Y8, Y5, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y8, Y6, Y4
-	VADDPS       Y4, Y2, Y2
-	VMULPS       Y8, Y7, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y3
 	VMOVUPS      96(R10), Y4
 	VMOVUPS      96(R11), Y5
 	VMOVUPS      96(R12), Y6
 	VMOVUPS      96(R13), Y7
 	VBROADCASTSS 12(R8), Y8
-	VMULPS       Y8, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VMULPS       Y8, Y5, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y8, Y6, Y4
-	VADDPS       Y4, Y2, Y2
-	VMULPS       Y8, Y7, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y3
 	ADDQ         $0x00000080, R10
 	ADDQ         $0x00000080, R11
 	ADDQ         $0x00000080, R12
@@ -20048,14 +19857,10 @@ wideone:
 	VMOVUPS      (R12), Y6
 	VMOVUPS      (R13), Y7
 	VBROADCASTSS (R8), Y8
-	VMULPS       Y8, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VMULPS       Y8, Y5, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y8, Y6, Y4
-	VADDPS       Y4, Y2, Y2
-	VMULPS       Y8, Y7, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y3
 	ADDQ         $0x20, R10
 	ADDQ         $0x20, R11
 	ADDQ         $0x20, R12
@@ -20090,20 +19895,16 @@ singlefour:
 	JL           singleone
 	VMOVUPS      (R10), Y1
 	VBROADCASTSS (R8), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VFMADD231PS  Y2, Y1, Y0
 	VMOVUPS      32(R10), Y1
 	VBROADCASTSS 4(R8), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VFMADD231PS  Y2, Y1, Y0
 	VMOVUPS      64(R10), Y1
 	VBROADCASTSS 8(R8), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VFMADD231PS  Y2, Y1, Y0
 	VMOVUPS      96(R10), Y1
 	VBROADCASTSS 12(R8), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VFMADD231PS  Y2, Y1, Y0
 	ADDQ         $0x00000080, R10
 	ADDQ         $0x10, R8
 	SUBQ         $0x04, R9
@@ -20114,8 +19915,7 @@ singleone:
 	JZ           singleout
 	VMOVUPS      (R10), Y1
 	VBROADCASTSS (R8), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VFMADD231PS  Y2, Y1, Y0
 	ADDQ         $0x20, R10
 	ADDQ         $0x04, R8
 	DECQ         R9
@@ -20133,7 +19933,7 @@ done:
 	RET
 
 // func fmatF32x2(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int)
-// Requires: AVX
+// Requires: AVX, FMA3
 TEXT ·fmatF32x2(SB), NOSPLIT, $0-64
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
@@ -20162,51 +19962,35 @@ widefour:
 	VMOVUPS      (R11), Y4
 	VMOVUPS      (R12), Y5
 	VBROADCASTSS (R9), Y6
-	VMULPS       Y6, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	VMULPS       Y6, Y5, Y6
-	VADDPS       Y6, Y2, Y2
+	VFMADD231PS  Y6, Y4, Y0
+	VFMADD231PS  Y6, Y5, Y2
 	VBROADCASTSS (R9)(DI*1), Y6
-	VMULPS       Y6, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y6, Y5, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y6, Y4, Y1
+	VFMADD231PS  Y6, Y5, Y3
 	VMOVUPS      32(R11), Y4
 	VMOVUPS      32(R12), Y5
 	VBROADCASTSS 4(R9), Y6
-	VMULPS       Y6, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	VMULPS       Y6, Y5, Y6
-	VADDPS       Y6, Y2, Y2
+	VFMADD231PS  Y6, Y4, Y0
+	VFMADD231PS  Y6, Y5, Y2
 	VBROADCASTSS 4(R9)(DI*1), Y6
-	VMULPS       Y6, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y6, Y5, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y6, Y4, Y1
+	VFMADD231PS  Y6, Y5, Y3
 	VMOVUPS      64(R11), Y4
 	VMOVUPS      64(R12), Y5
 	VBROADCASTSS 8(R9), Y6
-	VMULPS       Y6, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	VMULPS       Y6, Y5, Y6
-	VADDPS       Y6, Y2, Y2
+	VFMADD231PS  Y6, Y4, Y0
+	VFMADD231PS  Y6, Y5, Y2
 	VBROADCASTSS 8(R9)(DI*1), Y6
-	VMULPS       Y6, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y6, Y5, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y6, Y4, Y1
+	VFMADD231PS  Y6, Y5, Y3
 	VMOVUPS      96(R11), Y4
 	VMOVUPS      96(R12), Y5
 	VBROADCASTSS 12(R9), Y6
-	VMULPS       Y6, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	VMULPS       Y6, Y5, Y6
-	VADDPS       Y6, Y2, Y2
+	VFMADD231PS  Y6, Y4, Y0
+	VFMADD231PS  Y6, Y5, Y2
 	VBROADCASTSS 12(R9)(DI*1), Y6
-	VMULPS       Y6, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y6, Y5, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y6, Y4, Y1
+	VFMADD231PS  Y6, Y5, Y3
 	ADDQ         $0x00000080, R11
 	ADDQ         $0x00000080, R12
 	ADDQ         $0x10, R9
@@ -20219,15 +20003,11 @@ wideone:
 	VMOVUPS      (R11), Y4
 	VMOVUPS      (R12), Y5
 	VBROADCASTSS (R9), Y6
-	VMULPS       Y6, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	VMULPS       Y6, Y5, Y6
-	VADDPS       Y6, Y2, Y2
+	VFMADD231PS  Y6, Y4, Y0
+	VFMADD231PS  Y6, Y5, Y2
 	VBROADCASTSS (R9)(DI*1), Y6
-	VMULPS       Y6, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y6, Y5, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y6, Y4, Y1
+	VFMADD231PS  Y6, Y5, Y3
 	ADDQ         $0x20, R11
 	ADDQ         $0x20, R12
 	ADDQ         $0x04, R9
@@ -20260,32 +20040,24 @@ singlefour:
 	JL           singleone
 	VMOVUPS      (R11), Y2
 	VBROADCASTSS (R9), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
+	VFMADD231PS  Y3, Y2, Y0
 	VBROADCASTSS (R9)(DI*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
+	VFMADD231PS  Y3, Y2, Y1
 	VMOVUPS      32(R11), Y2
 	VBROADCASTSS 4(R9), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
+	VFMADD231PS  Y3, Y2, Y0
 	VBROADCASTSS 4(R9)(DI*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
+	VFMADD231PS  Y3, Y2, Y1
 	VMOVUPS      64(R11), Y2
 	VBROADCASTSS 8(R9), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
+	VFMADD231PS  Y3, Y2, Y0
 	VBROADCASTSS 8(R9)(DI*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
+	VFMADD231PS  Y3, Y2, Y1
 	VMOVUPS      96(R11), Y2
 	VBROADCASTSS 12(R9), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
+	VFMADD231PS  Y3, Y2, Y0
 	VBROADCASTSS 12(R9)(DI*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
+	VFMADD231PS  Y3, Y2, Y1
 	ADDQ         $0x00000080, R11
 	ADDQ         $0x10, R9
 	SUBQ         $0x04, R10
@@ -20296,11 +20068,9 @@ singleone:
 	JZ           singleout
 	VMOVUPS      (R11), Y2
 	VBROADCASTSS (R9), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
+	VFMADD231PS  Y3, Y2, Y0
 	VBROADCASTSS (R9)(DI*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
+	VFMADD231PS  Y3, Y2, Y1
 	ADDQ         $0x20, R11
 	ADDQ         $0x04, R9
 	DECQ         R10
@@ -20320,7 +20090,7 @@ done:
 	RET
 
 // func fmatAccF32x2(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, alpha *float32)
-// Requires: AVX
+// Requires: AVX, FMA3
 TEXT ·fmatAccF32x2(SB), NOSPLIT, $0-72
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
@@ -20354,51 +20124,35 @@ widefour:
 	VMOVUPS      (R12), Y4
 	VMOVUPS      (R13), Y5
 	VBROADCASTSS (R10), Y6
-	VMULPS       Y6, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	VMULPS       Y6, Y5, Y6
-	VADDPS       Y6, Y2, Y2
+	VFMADD231PS  Y6, Y4, Y0
+	VFMADD231PS  Y6, Y5, Y2
 	VBROADCASTSS (R10)(DI*1), Y6
-	VMULPS       Y6, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y6, Y5, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y6, Y4, Y1
+	VFMADD231PS  Y6, Y5, Y3
 	VMOVUPS      32(R12), Y4
 	VMOVUPS      32(R13), Y5
 	VBROADCASTSS 4(R10), Y6
-	VMULPS       Y6, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	VMULPS       Y6, Y5, Y6
-	VADDPS       Y6, Y2, Y2
+	VFMADD231PS  Y6, Y4, Y0
+	VFMADD231PS  Y6, Y5, Y2
 	VBROADCASTSS 4(R10)(DI*1), Y6
-	VMULPS       Y6, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y6, Y5, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y6, Y4, Y1
+	VFMADD231PS  Y6, Y5, Y3
 	VMOVUPS      64(R12), Y4
 	VMOVUPS      64(R13), Y5
 	VBROADCASTSS 8(R10), Y6
-	VMULPS       Y6, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	VMULPS       Y6, Y5, Y6
-	VADDPS       Y6, Y2, Y2
+	VFMADD231PS  Y6, Y4, Y0
+	VFMADD231PS  Y6, Y5, Y2
 	VBROADCASTSS 8(R10)(DI*1), Y6
-	VMULPS       Y6, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y6, Y5, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y6, Y4, Y1
+	VFMADD231PS  Y6, Y5, Y3
 	VMOVUPS      96(R12), Y4
 	VMOVUPS      96(R13), Y5
 	VBROADCASTSS 12(R10), Y6
-	VMULPS       Y6, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	VMULPS       Y6, Y5, Y6
-	VADDPS       Y6, Y2, Y2
+	VFMADD231PS  Y6, Y4, Y0
+	VFMADD231PS  Y6, Y5, Y2
 	VBROADCASTSS 12(R10)(DI*1), Y6
-	VMULPS       Y6, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y6, Y5, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y6, Y4, Y1
+	VFMADD231PS  Y6, Y5, Y3
 	ADDQ         $0x00000080, R12
 	ADDQ         $0x00000080, R13
 	ADDQ         $0x10, R10
@@ -20411,15 +20165,11 @@ wideone:
 	VMOVUPS      (R12), Y4
 	VMOVUPS      (R13), Y5
 	VBROADCASTSS (R10), Y6
-	VMULPS       Y6, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	VMULPS       Y6, Y5, Y6
-	VADDPS       Y6, Y2, Y2
+	VFMADD231PS  Y6, Y4, Y0
+	VFMADD231PS  Y6, Y5, Y2
 	VBROADCASTSS (R10)(DI*1), Y6
-	VMULPS       Y6, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y6, Y5, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y6, Y4, Y1
+	VFMADD231PS  Y6, Y5, Y3
 	ADDQ         $0x20, R12
 	ADDQ         $0x20, R13
 	ADDQ         $0x04, R10
@@ -20456,32 +20206,24 @@ singlefour:
 	JL           singleone
 	VMOVUPS      (R12), Y2
 	VBROADCASTSS (R10), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
+	VFMADD231PS  Y3, Y2, Y0
 	VBROADCASTSS (R10)(DI*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
+	VFMADD231PS  Y3, Y2, Y1
 	VMOVUPS      32(R12), Y2
 	VBROADCASTSS 4(R10), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
+	VFMADD231PS  Y3, Y2, Y0
 	VBROADCASTSS 4(R10)(DI*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
+	VFMADD231PS  Y3, Y2, Y1
 	VMOVUPS      64(R12), Y2
 	VBROADCASTSS 8(R10), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
+	VFMADD231PS  Y3, Y2, Y0
 	VBROADCASTSS 8(R10)(DI*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
+	VFMADD231PS  Y3, Y2, Y1
 	VMOVUPS      96(R12), Y2
 	VBROADCASTSS 12(R10), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
+	VFMADD231PS  Y3, Y2, Y0
 	VBROADCASTSS 12(R10)(DI*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
+	VFMADD231PS  Y3, Y2, Y1
 	ADDQ         $0x00000080, R12
 	ADDQ         $0x10, R10
 	SUBQ         $0x04, R11
@@ -20492,11 +20234,9 @@ singleone:
 	JZ           singleout
 	VMOVUPS      (R12), Y2
 	VBROADCASTSS (R10), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
+	VFMADD231PS  Y3, Y2, Y0
 	VBROADCASTSS (R10)(DI*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
+	VFMADD231PS  Y3, Y2, Y1
 	ADDQ         $0x20, R12
 	ADDQ         $0x04, R10
 	DECQ         R11
@@ -20516,7 +20256,7 @@ done:
 	RET
 
 // func fmatF32x3(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int)
-// Requires: AVX
+// Requires: AVX, FMA3
 TEXT ·fmatF32x3(SB), NOSPLIT, $0-64
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
@@ -20547,71 +20287,47 @@ widefour:
 	VMOVUPS      (R11), Y6
 	VMOVUPS      (R12), Y7
 	VBROADCASTSS (R9), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y0, Y0
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y3, Y3
+	VFMADD231PS  Y8, Y6, Y0
+	VFMADD231PS  Y8, Y7, Y3
 	VBROADCASTSS (R9)(DI*1), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y1, Y1
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y4, Y4
+	VFMADD231PS  Y8, Y6, Y1
+	VFMADD231PS  Y8, Y7, Y4
 	VBROADCASTSS (R9)(DI*2), Y8
-	VMULPS       Y8, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VMULPS       Y8, Y7, Y6
-	VADDPS       Y6, Y5, Y5
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y5
 	VMOVUPS      32(R11), Y6
 	VMOVUPS      32(R12), Y7
 	VBROADCASTSS 4(R9), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y0, Y0
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y3, Y3
+	VFMADD231PS  Y8, Y6, Y0
+	VFMADD231PS  Y8, Y7, Y3
 	VBROADCASTSS 4(R9)(DI*1), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y1, Y1
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y4, Y4
+	VFMADD231PS  Y8, Y6, Y1
+	VFMADD231PS  Y8, Y7, Y4
 	VBROADCASTSS 4(R9)(DI*2), Y8
-	VMULPS       Y8, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VMULPS       Y8, Y7, Y6
-	VADDPS       Y6, Y5, Y5
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y5
 	VMOVUPS      64(R11), Y6
 	VMOVUPS      64(R12), Y7
 	VBROADCASTSS 8(R9), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y0, Y0
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y3, Y3
+	VFMADD231PS  Y8, Y6, Y0
+	VFMADD231PS  Y8, Y7, Y3
 	VBROADCASTSS 8(R9)(DI*1), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y1, Y1
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y4, Y4
+	VFMADD231PS  Y8, Y6, Y1
+	VFMADD231PS  Y8, Y7, Y4
 	VBROADCASTSS 8(R9)(DI*2), Y8
-	VMULPS       Y8, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VMULPS       Y8, Y7, Y6
-	VADDPS       Y6, Y5, Y5
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y5
 	VMOVUPS      96(R11), Y6
 	VMOVUPS      96(R12), Y7
 	VBROADCASTSS 12(R9), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y0, Y0
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y3, Y3
+	VFMADD231PS  Y8, Y6, Y0
+	VFMADD231PS  Y8, Y7, Y3
 	VBROADCASTSS 12(R9)(DI*1), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y1, Y1
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y4, Y4
+	VFMADD231PS  Y8, Y6, Y1
+	VFMADD231PS  Y8, Y7, Y4
 	VBROADCASTSS 12(R9)(DI*2), Y8
-	VMULPS       Y8, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VMULPS       Y8, Y7, Y6
-	VADDPS       Y6, Y5, Y5
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y5
 	ADDQ         $0x00000080, R11
 	ADDQ         $0x00000080, R12
 	ADDQ         $0x10, R9
@@ -20624,20 +20340,14 @@ wideone:
 	VMOVUPS      (R11), Y6
 	VMOVUPS      (R12), Y7
 	VBROADCASTSS (R9), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y0, Y0
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y3, Y3
+	VFMADD231PS  Y8, Y6, Y0
+	VFMADD231PS  Y8, Y7, Y3
 	VBROADCASTSS (R9)(DI*1), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y1, Y1
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y4, Y4
+	VFMADD231PS  Y8, Y6, Y1
+	VFMADD231PS  Y8, Y7, Y4
 	VBROADCASTSS (R9)(DI*2), Y8
-	VMULPS       Y8, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VMULPS       Y8, Y7, Y6
-	VADDPS       Y6, Y5, Y5
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y5
 	ADDQ         $0x20, R11
 	ADDQ         $0x20, R12
 	ADDQ         $0x04, R9
@@ -20674,44 +20384,32 @@ singlefour:
 	JL           singleone
 	VMOVUPS      (R11), Y3
 	VBROADCASTSS (R9), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y0, Y0
+	VFMADD231PS  Y4, Y3, Y0
 	VBROADCASTSS (R9)(DI*1), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y1, Y1
+	VFMADD231PS  Y4, Y3, Y1
 	VBROADCASTSS (R9)(DI*2), Y4
-	VMULPS       Y4, Y3, Y3
-	VADDPS       Y3, Y2, Y2
+	VFMADD231PS  Y4, Y3, Y2
 	VMOVUPS      32(R11), Y3
 	VBROADCASTSS 4(R9), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y0, Y0
+	VFMADD231PS  Y4, Y3, Y0
 	VBROADCASTSS 4(R9)(DI*1), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y1, Y1
+	VFMADD231PS  Y4, Y3, Y1
 	VBROADCASTSS 4(R9)(DI*2), Y4
-	VMULPS       Y4, Y3, Y3
-	VADDPS       Y3, Y2, Y2
+	VFMADD231PS  Y4, Y3, Y2
 	VMOVUPS      64(R11), Y3
 	VBROADCASTSS 8(R9), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y0, Y0
+	VFMADD231PS  Y4, Y3, Y0
 	VBROADCASTSS 8(R9)(DI*1), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y1, Y1
+	VFMADD231PS  Y4, Y3, Y1
 	VBROADCASTSS 8(R9)(DI*2), Y4
-	VMULPS       Y4, Y3, Y3
-	VADDPS       Y3, Y2, Y2
+	VFMADD231PS  Y4, Y3, Y2
 	VMOVUPS      96(R11), Y3
 	VBROADCASTSS 12(R9), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y0, Y0
+	VFMADD231PS  Y4, Y3, Y0
 	VBROADCASTSS 12(R9)(DI*1), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y1, Y1
+	VFMADD231PS  Y4, Y3, Y1
 	VBROADCASTSS 12(R9)(DI*2), Y4
-	VMULPS       Y4, Y3, Y3
-	VADDPS       Y3, Y2, Y2
+	VFMADD231PS  Y4, Y3, Y2
 	ADDQ         $0x00000080, R11
 	ADDQ         $0x10, R9
 	SUBQ         $0x04, R10
@@ -20722,14 +20420,11 @@ singleone:
 	JZ           singleout
 	VMOVUPS      (R11), Y3
 	VBROADCASTSS (R9), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y0, Y0
+	VFMADD231PS  Y4, Y3, Y0
 	VBROADCASTSS (R9)(DI*1), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y1, Y1
+	VFMADD231PS  Y4, Y3, Y1
 	VBROADCASTSS (R9)(DI*2), Y4
-	VMULPS       Y4, Y3, Y3
-	VADDPS       Y3, Y2, Y2
+	VFMADD231PS  Y4, Y3, Y2
 	ADDQ         $0x20, R11
 	ADDQ         $0x04, R9
 	DECQ         R10
@@ -20751,7 +20446,7 @@ done:
 	RET
 
 // func fmatAccF32x3(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, alpha *float32)
-// Requires: AVX
+// Requires: AVX, FMA3
 TEXT ·fmatAccF32x3(SB), NOSPLIT, $0-72
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
@@ -20789,71 +20484,47 @@ widefour:
 	VMOVUPS      (R12), Y6
 	VMOVUPS      (R13), Y7
 	VBROADCASTSS (R10), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y0, Y0
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y3, Y3
+	VFMADD231PS  Y8, Y6, Y0
+	VFMADD231PS  Y8, Y7, Y3
 	VBROADCASTSS (R10)(DI*1), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y1, Y1
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y4, Y4
+	VFMADD231PS  Y8, Y6, Y1
+	VFMADD231PS  Y8, Y7, Y4
 	VBROADCASTSS (R10)(DI*2), Y8
-	VMULPS       Y8, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VMULPS       Y8, Y7, Y6
-	VADDPS       Y6, Y5, Y5
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y5
 	VMOVUPS      32(R12), Y6
 	VMOVUPS      32(R13), Y7
 	VBROADCASTSS 4(R10), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y0, Y0
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y3, Y3
+	VFMADD231PS  Y8, Y6, Y0
+	VFMADD231PS  Y8, Y7, Y3
 	VBROADCASTSS 4(R10)(DI*1), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y1, Y1
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y4, Y4
+	VFMADD231PS  Y8, Y6, Y1
+	VFMADD231PS  Y8, Y7, Y4
 	VBROADCASTSS 4(R10)(DI*2), Y8
-	VMULPS       Y8, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VMULPS       Y8, Y7, Y6
-	VADDPS       Y6, Y5, Y5
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y5
 	VMOVUPS      64(R12), Y6
 	VMOVUPS      64(R13), Y7
 	VBROADCASTSS 8(R10), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y0, Y0
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y3, Y3
+	VFMADD231PS  Y8, Y6, Y0
+	VFMADD231PS  Y8, Y7, Y3
 	VBROADCASTSS 8(R10)(DI*1), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y1, Y1
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y4, Y4
+	VFMADD231PS  Y8, Y6, Y1
+	VFMADD231PS  Y8, Y7, Y4
 	VBROADCASTSS 8(R10)(DI*2), Y8
-	VMULPS       Y8, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VMULPS       Y8, Y7, Y6
-	VADDPS       Y6, Y5, Y5
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y5
 	VMOVUPS      96(R12), Y6
 	VMOVUPS      96(R13), Y7
 	VBROADCASTSS 12(R10), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y0, Y0
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y3, Y3
+	VFMADD231PS  Y8, Y6, Y0
+	VFMADD231PS  Y8, Y7, Y3
 	VBROADCASTSS 12(R10)(DI*1), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y1, Y1
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y4, Y4
+	VFMADD231PS  Y8, Y6, Y1
+	VFMADD231PS  Y8, Y7, Y4
 	VBROADCASTSS 12(R10)(DI*2), Y8
-	VMULPS       Y8, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VMULPS       Y8, Y7, Y6
-	VADDPS       Y6, Y5, Y5
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y5
 	ADDQ         $0x00000080, R12
 	ADDQ         $0x00000080, R13
 	ADDQ         $0x10, R10
@@ -20866,20 +20537,14 @@ wideone:
 	VMOVUPS      (R12), Y6
 	VMOVUPS      (R13), Y7
 	VBROADCASTSS (R10), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y0, Y0
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y3, Y3
+	VFMADD231PS  Y8, Y6, Y0
+	VFMADD231PS  Y8, Y7, Y3
 	VBROADCASTSS (R10)(DI*1), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y1, Y1
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y4, Y4
+	VFMADD231PS  Y8, Y6, Y1
+	VFMADD231PS  Y8, Y7, Y4
 	VBROADCASTSS (R10)(DI*2), Y8
-	VMULPS       Y8, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VMULPS       Y8, Y7, Y6
-	VADDPS       Y6, Y5, Y5
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y5
 	ADDQ         $0x20, R12
 	ADDQ         $0x20, R13
 	ADDQ         $0x04, R10
@@ -20922,44 +20587,32 @@ singlefour:
 	JL           singleone
 	VMOVUPS      (R12), Y3
 	VBROADCASTSS (R10), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y0, Y0
+	VFMADD231PS  Y4, Y3, Y0
 	VBROADCASTSS (R10)(DI*1), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y1, Y1
+	VFMADD231PS  Y4, Y3, Y1
 	VBROADCASTSS (R10)(DI*2), Y4
-	VMULPS       Y4, Y3, Y3
-	VADDPS       Y3, Y2, Y2
+	VFMADD231PS  Y4, Y3, Y2
 	VMOVUPS      32(R12), Y3
 	VBROADCASTSS 4(R10), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y0, Y0
+	VFMADD231PS  Y4, Y3, Y0
 	VBROADCASTSS 4(R10)(DI*1), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y1, Y1
+	VFMADD231PS  Y4, Y3, Y1
 	VBROADCASTSS 4(R10)(DI*2), Y4
-	VMULPS       Y4, Y3, Y3
-	VADDPS       Y3, Y2, Y2
+	VFMADD231PS  Y4, Y3, Y2
 	VMOVUPS      64(R12), Y3
 	VBROADCASTSS 8(R10), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y0, Y0
+	VFMADD231PS  Y4, Y3, Y0
 	VBROADCASTSS 8(R10)(DI*1), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y1, Y1
+	VFMADD231PS  Y4, Y3, Y1
 	VBROADCASTSS 8(R10)(DI*2), Y4
-	VMULPS       Y4, Y3, Y3
-	VADDPS       Y3, Y2, Y2
+	VFMADD231PS  Y4, Y3, Y2
 	VMOVUPS      96(R12), Y3
 	VBROADCASTSS 12(R10), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y0, Y0
+	VFMADD231PS  Y4, Y3, Y0
 	VBROADCASTSS 12(R10)(DI*1), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y1, Y1
+	VFMADD231PS  Y4, Y3, Y1
 	VBROADCASTSS 12(R10)(DI*2), Y4
-	VMULPS       Y4, Y3, Y3
-	VADDPS       Y3, Y2, Y2
+	VFMADD231PS  Y4, Y3, Y2
 	ADDQ         $0x00000080, R12
 	ADDQ         $0x10, R10
 	SUBQ         $0x04, R11
@@ -20970,14 +20623,11 @@ singleone:
 	JZ           singleout
 	VMOVUPS      (R12), Y3
 	VBROADCASTSS (R10), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y0, Y0
+	VFMADD231PS  Y4, Y3, Y0
 	VBROADCASTSS (R10)(DI*1), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y1, Y1
+	VFMADD231PS  Y4, Y3, Y1
 	VBROADCASTSS (R10)(DI*2), Y4
-	VMULPS       Y4, Y3, Y3
-	VADDPS       Y3, Y2, Y2
+	VFMADD231PS  Y4, Y3, Y2
 	ADDQ         $0x20, R12
 	ADDQ         $0x04, R10
 	DECQ         R11
@@ -20999,7 +20649,7 @@ done:
 	RET
 
 // func fmatF32x4(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int)
-// Requires: AVX
+// Requires: AVX, FMA3
 TEXT ·fmatF32x4(SB), NOSPLIT, $0-64
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
@@ -21034,91 +20684,59 @@ widefour:
 	VMOVUPS      (R12), Y8
 	VMOVUPS      (R13), Y9
 	VBROADCASTSS (R9), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y0, Y0
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y4, Y4
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
 	VBROADCASTSS (R9)(DI*1), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y1, Y1
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y5, Y5
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
 	VBROADCASTSS (R9)(DI*2), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y2, Y2
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y6, Y6
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
 	VBROADCASTSS (R11), Y10
-	VMULPS       Y10, Y8, Y8
-	VADDPS       Y8, Y3, Y3
-	VMULPS       Y10, Y9, Y8
-	VADDPS       Y8, Y7, Y7
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
 	VMOVUPS      32(R12), Y8
 	VMOVUPS      32(R13), Y9
 	VBROADCASTSS 4(R9), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y0, Y0
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y4, Y4
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
 	VBROADCASTSS 4(R9)(DI*1), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y1, Y1
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y5, Y5
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
 	VBROADCASTSS 4(R9)(DI*2), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y2, Y2
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y6, Y6
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
 	VBROADCASTSS 4(R11), Y10
-	VMULPS       Y10, Y8, Y8
-	VADDPS       Y8, Y3, Y3
-	VMULPS       Y10, Y9, Y8
-	VADDPS       Y8, Y7, Y7
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
 	VMOVUPS      64(R12), Y8
 	VMOVUPS      64(R13), Y9
 	VBROADCASTSS 8(R9), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y0, Y0
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y4, Y4
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
 	VBROADCASTSS 8(R9)(DI*1), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y1, Y1
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y5, Y5
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
 	VBROADCASTSS 8(R9)(DI*2), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y2, Y2
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y6, Y6
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
 	VBROADCASTSS 8(R11), Y10
-	VMULPS       Y10, Y8, Y8
-	VADDPS       Y8, Y3, Y3
-	VMULPS       Y10, Y9, Y8
-	VADDPS       Y8, Y7, Y7
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
 	VMOVUPS      96(R12), Y8
 	VMOVUPS      96(R13), Y9
 	VBROADCASTSS 12(R9), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y0, Y0
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y4, Y4
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
 	VBROADCASTSS 12(R9)(DI*1), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y1, Y1
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y5, Y5
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
 	VBROADCASTSS 12(R9)(DI*2), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y2, Y2
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y6, Y6
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
 	VBROADCASTSS 12(R11), Y10
-	VMULPS       Y10, Y8, Y8
-	VADDPS       Y8, Y3, Y3
-	VMULPS       Y10, Y9, Y8
-	VADDPS       Y8, Y7, Y7
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
 	ADDQ         $0x00000080, R12
 	ADDQ         $0x00000080, R13
 	ADDQ         $0x10, R9
@@ -21132,25 +20750,17 @@ wideone:
 	VMOVUPS      (R12), Y8
 	VMOVUPS      (R13), Y9
 	VBROADCASTSS (R9), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y0, Y0
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y4, Y4
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
 	VBROADCASTSS (R9)(DI*1), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y1, Y1
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y5, Y5
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
 	VBROADCASTSS (R9)(DI*2), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y2, Y2
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y6, Y6
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
 	VBROADCASTSS (R11), Y10
-	VMULPS       Y10, Y8, Y8
-	VADDPS       Y8, Y3, Y3
-	VMULPS       Y10, Y9, Y8
-	VADDPS       Y8, Y7, Y7
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
 	ADDQ         $0x20, R12
 	ADDQ         $0x20, R13
 	ADDQ         $0x04, R9
@@ -21194,56 +20804,40 @@ singlefour:
 	JL           singleone
 	VMOVUPS      (R12), Y4
 	VBROADCASTSS (R9), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
+	VFMADD231PS  Y5, Y4, Y0
 	VBROADCASTSS (R9)(DI*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y1, Y1
+	VFMADD231PS  Y5, Y4, Y1
 	VBROADCASTSS (R9)(DI*2), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
+	VFMADD231PS  Y5, Y4, Y2
 	VBROADCASTSS (R11), Y5
-	VMULPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y5, Y4, Y3
 	VMOVUPS      32(R12), Y4
 	VBROADCASTSS 4(R9), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
+	VFMADD231PS  Y5, Y4, Y0
 	VBROADCASTSS 4(R9)(DI*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y1, Y1
+	VFMADD231PS  Y5, Y4, Y1
 	VBROADCASTSS 4(R9)(DI*2), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
+	VFMADD231PS  Y5, Y4, Y2
 	VBROADCASTSS 4(R11), Y5
-	VMULPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y5, Y4, Y3
 	VMOVUPS      64(R12), Y4
 	VBROADCASTSS 8(R9), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
+	VFMADD231PS  Y5, Y4, Y0
 	VBROADCASTSS 8(R9)(DI*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y1, Y1
+	VFMADD231PS  Y5, Y4, Y1
 	VBROADCASTSS 8(R9)(DI*2), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
+	VFMADD231PS  Y5, Y4, Y2
 	VBROADCASTSS 8(R11), Y5
-	VMULPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y5, Y4, Y3
 	VMOVUPS      96(R12), Y4
 	VBROADCASTSS 12(R9), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
+	VFMADD231PS  Y5, Y4, Y0
 	VBROADCASTSS 12(R9)(DI*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y1, Y1
+	VFMADD231PS  Y5, Y4, Y1
 	VBROADCASTSS 12(R9)(DI*2), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
+	VFMADD231PS  Y5, Y4, Y2
 	VBROADCASTSS 12(R11), Y5
-	VMULPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y5, Y4, Y3
 	ADDQ         $0x00000080, R12
 	ADDQ         $0x10, R9
 	ADDQ         $0x10, R11
@@ -21255,17 +20849,13 @@ singleone:
 	JZ           singleout
 	VMOVUPS      (R12), Y4
 	VBROADCASTSS (R9), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
+	VFMADD231PS  Y5, Y4, Y0
 	VBROADCASTSS (R9)(DI*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y1, Y1
+	VFMADD231PS  Y5, Y4, Y1
 	VBROADCASTSS (R9)(DI*2), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
+	VFMADD231PS  Y5, Y4, Y2
 	VBROADCASTSS (R11), Y5
-	VMULPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y5, Y4, Y3
 	ADDQ         $0x20, R12
 	ADDQ         $0x04, R9
 	ADDQ         $0x04, R11
@@ -21290,7 +20880,7 @@ done:
 	RET
 
 // func fmatAccF32x4(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, alpha *float32)
-// Requires: AVX
+// Requires: AVX, FMA3
 TEXT ·fmatAccF32x4(SB), NOSPLIT, $0-72
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
@@ -21334,91 +20924,59 @@ widefour:
 	VMOVUPS      (R13), Y8
 	VMOVUPS      (R14), Y9
 	VBROADCASTSS (R10), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y0, Y0
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y4, Y4
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
 	VBROADCASTSS (R10)(DI*1), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y1, Y1
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y5, Y5
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
 	VBROADCASTSS (R10)(DI*2), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y2, Y2
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y6, Y6
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
 	VBROADCASTSS (R12), Y10
-	VMULPS       Y10, Y8, Y8
-	VADDPS       Y8, Y3, Y3
-	VMULPS       Y10, Y9, Y8
-	VADDPS       Y8, Y7, Y7
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
 	VMOVUPS      32(R13), Y8
 	VMOVUPS      32(R14), Y9
 	VBROADCASTSS 4(R10), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y0, Y0
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y4, Y4
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
 	VBROADCASTSS 4(R10)(DI*1), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y1, Y1
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y5, Y5
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
 	VBROADCASTSS 4(R10)(DI*2), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y2, Y2
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y6, Y6
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
 	VBROADCASTSS 4(R12), Y10
-	VMULPS       Y10, Y8, Y8
-	VADDPS       Y8, Y3, Y3
-	VMULPS       Y10, Y9, Y8
-	VADDPS       Y8, Y7, Y7
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
 	VMOVUPS      64(R13), Y8
 	VMOVUPS      64(R14), Y9
 	VBROADCASTSS 8(R10), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y0, Y0
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y4, Y4
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
 	VBROADCASTSS 8(R10)(DI*1), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y1, Y1
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y5, Y5
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
 	VBROADCASTSS 8(R10)(DI*2), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y2, Y2
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y6, Y6
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
 	VBROADCASTSS 8(R12), Y10
-	VMULPS       Y10, Y8, Y8
-	VADDPS       Y8, Y3, Y3
-	VMULPS       Y10, Y9, Y8
-	VADDPS       Y8, Y7, Y7
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
 	VMOVUPS      96(R13), Y8
 	VMOVUPS      96(R14), Y9
 	VBROADCASTSS 12(R10), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y0, Y0
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y4, Y4
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
 	VBROADCASTSS 12(R10)(DI*1), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y1, Y1
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y5, Y5
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
 	VBROADCASTSS 12(R10)(DI*2), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y2, Y2
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y6, Y6
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
 	VBROADCASTSS 12(R12), Y10
-	VMULPS       Y10, Y8, Y8
-	VADDPS       Y8, Y3, Y3
-	VMULPS       Y10, Y9, Y8
-	VADDPS       Y8, Y7, Y7
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
 	ADDQ         $0x00000080, R13
 	ADDQ         $0x00000080, R14
 	ADDQ         $0x10, R10
@@ -21432,25 +20990,17 @@ wideone:
 	VMOVUPS      (R13), Y8
 	VMOVUPS      (R14), Y9
 	VBROADCASTSS (R10), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y0, Y0
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y4, Y4
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
 	VBROADCASTSS (R10)(DI*1), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y1, Y1
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y5, Y5
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
 	VBROADCASTSS (R10)(DI*2), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y2, Y2
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y6, Y6
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
 	VBROADCASTSS (R12), Y10
-	VMULPS       Y10, Y8, Y8
-	VADDPS       Y8, Y3, Y3
-	VMULPS       Y10, Y9, Y8
-	VADDPS       Y8, Y7, Y7
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
 	ADDQ         $0x20, R13
 	ADDQ         $0x20, R14
 	ADDQ         $0x04, R10
@@ -21502,56 +21052,40 @@ singlefour:
 	JL           singleone
 	VMOVUPS      (R13), Y4
 	VBROADCASTSS (R10), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
+	VFMADD231PS  Y5, Y4, Y0
 	VBROADCASTSS (R10)(DI*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y1, Y1
+	VFMADD231PS  Y5, Y4, Y1
 	VBROADCASTSS (R10)(DI*2), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
+	VFMADD231PS  Y5, Y4, Y2
 	VBROADCASTSS (R12), Y5
-	VMULPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y5, Y4, Y3
 	VMOVUPS      32(R13), Y4
 	VBROADCASTSS 4(R10), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
+	VFMADD231PS  Y5, Y4, Y0
 	VBROADCASTSS 4(R10)(DI*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y1, Y1
+	VFMADD231PS  Y5, Y4, Y1
 	VBROADCASTSS 4(R10)(DI*2), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
+	VFMADD231PS  Y5, Y4, Y2
 	VBROADCASTSS 4(R12), Y5
-	VMULPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y5, Y4, Y3
 	VMOVUPS      64(R13), Y4
 	VBROADCASTSS 8(R10), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
+	VFMADD231PS  Y5, Y4, Y0
 	VBROADCASTSS 8(R10)(DI*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y1, Y1
+	VFMADD231PS  Y5, Y4, Y1
 	VBROADCASTSS 8(R10)(DI*2), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
+	VFMADD231PS  Y5, Y4, Y2
 	VBROADCASTSS 8(R12), Y5
-	VMULPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y5, Y4, Y3
 	VMOVUPS      96(R13), Y4
 	VBROADCASTSS 12(R10), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
+	VFMADD231PS  Y5, Y4, Y0
 	VBROADCASTSS 12(R10)(DI*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y1, Y1
+	VFMADD231PS  Y5, Y4, Y1
 	VBROADCASTSS 12(R10)(DI*2), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
+	VFMADD231PS  Y5, Y4, Y2
 	VBROADCASTSS 12(R12), Y5
-	VMULPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y5, Y4, Y3
 	ADDQ         $0x00000080, R13
 	ADDQ         $0x10, R10
 	ADDQ         $0x10, R12
@@ -21563,17 +21097,13 @@ singleone:
 	JZ           singleout
 	VMOVUPS      (R13), Y4
 	VBROADCASTSS (R10), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
+	VFMADD231PS  Y5, Y4, Y0
 	VBROADCASTSS (R10)(DI*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y1, Y1
+	VFMADD231PS  Y5, Y4, Y1
 	VBROADCASTSS (R10)(DI*2), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
+	VFMADD231PS  Y5, Y4, Y2
 	VBROADCASTSS (R12), Y5
-	VMULPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y5, Y4, Y3
 	ADDQ         $0x20, R13
 	ADDQ         $0x04, R10
 	ADDQ         $0x04, R12
@@ -21615,7 +21145,7 @@ vec:
 	RET
 
 // func fmatF16x1(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int)
-// Requires: AVX, F16C
+// Requires: AVX, F16C, FMA3
 TEXT ·fmatF16x1(SB), NOSPLIT, $0-64
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
@@ -21648,53 +21178,37 @@ widefour:
 	VCVTPH2PS    (R11), Y6
 	VCVTPH2PS    (R12), Y7
 	VBROADCASTSS (DI), Y8
-	VMULPS       Y8, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VMULPS       Y8, Y5, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y8, Y6, Y4
-	VADDPS       Y4, Y2, Y2
-	VMULPS       Y8, Y7, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y3
 	VCVTPH2PS    16(R9), Y4
 	VCVTPH2PS    16(R10), Y5
 	VCVTPH2PS    16(R11), Y6
 	VCVTPH2PS    16(R12), Y7
 	VBROADCASTSS 4(DI), Y8
-	VMULPS       Y8, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VMULPS       Y8, Y5, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y8, Y6, Y4
-	VADDPS       Y4, Y2, Y2
-	VMULPS       Y8, Y7, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y3
 	VCVTPH2PS    32(R9), Y4
 	VCVTPH2PS    32(R10), Y5
 	VCVTPH2PS    32(R11), Y6
 	VCVTPH2PS    32(R12), Y7
 	VBROADCASTSS 8(DI), Y8
-	VMULPS       Y8, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VMULPS       Y8, Y5, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y8, Y6, Y4
-	VADDPS       Y4, Y2, Y2
-	VMULPS       Y8, Y7, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y3
 	VCVTPH2PS    48(R9), Y4
 	VCVTPH2PS    48(R10), Y5
 	VCVTPH2PS    48(R11), Y6
 	VCVTPH2PS    48(R12), Y7
 	VBROADCASTSS 12(DI), Y8
-	VMULPS       Y8, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VMULPS       Y8, Y5, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y8, Y6, Y4
-	VADDPS       Y4, Y2, Y2
-	VMULPS       Y8, Y7, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y3
 	ADDQ         $0x40, R9
 	ADDQ         $0x40, R10
 	ADDQ         $0x40, R11
@@ -21711,14 +21225,10 @@ wideone:
 	VCVTPH2PS    (R11), Y6
 	VCVTPH2PS    (R12), Y7
 	VBROADCASTSS (DI), Y8
-	VMULPS       Y8, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VMULPS       Y8, Y5, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y8, Y6, Y4
-	VADDPS       Y4, Y2, Y2
-	VMULPS       Y8, Y7, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y3
 	ADDQ         $0x10, R9
 	ADDQ         $0x10, R10
 	ADDQ         $0x10, R11
@@ -21751,20 +21261,16 @@ singlefour:
 	JL           singleone
 	VCVTPH2PS    (R9), Y1
 	VBROADCASTSS (DI), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VFMADD231PS  Y2, Y1, Y0
 	VCVTPH2PS    16(R9), Y1
 	VBROADCASTSS 4(DI), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VFMADD231PS  Y2, Y1, Y0
 	VCVTPH2PS    32(R9), Y1
 	VBROADCASTSS 8(DI), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VFMADD231PS  Y2, Y1, Y0
 	VCVTPH2PS    48(R9), Y1
 	VBROADCASTSS 12(DI), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VFMADD231PS  Y2, Y1, Y0
 	ADDQ         $0x40, R9
 	ADDQ         $0x10, DI
 	SUBQ         $0x04, R8
@@ -21775,8 +21281,7 @@ singleone:
 	JZ           singleout
 	VCVTPH2PS    (R9), Y1
 	VBROADCASTSS (DI), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VFMADD231PS  Y2, Y1, Y0
 	ADDQ         $0x10, R9
 	ADDQ         $0x04, DI
 	DECQ         R8
@@ -21794,7 +21299,7 @@ done:
 	RET
 
 // func fmatAccF16x1(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, alpha *float32)
-// Requires: AVX, F16C
+// Requires: AVX, F16C, FMA3
 TEXT ·fmatAccF16x1(SB), NOSPLIT, $0-72
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
@@ -21830,53 +21335,37 @@ widefour:
 	VCVTPH2PS    (R12), Y6
 	VCVTPH2PS    (R13), Y7
 	VBROADCASTSS (R8), Y8
-	VMULPS       Y8, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VMULPS       Y8, Y5, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y8, Y6, Y4
-	VADDPS       Y4, Y2, Y2
-	VMULPS       Y8, Y7, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y3
 	VCVTPH2PS    16(R10), Y4
 	VCVTPH2PS    16(R11), Y5
 	VCVTPH2PS    16(R12), Y6
 	VCVTPH2PS    16(R13), Y7
 	VBROADCASTSS 4(R8), Y8
-	VMULPS       Y8, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VMULPS       Y8, Y5, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y8, Y6, Y4
-	VADDPS       Y4, Y2, Y2
-	VMULPS       Y8, Y7, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y3
 	VCVTPH2PS    32(R10), Y4
 	VCVTPH2PS    32(R11), Y5
 	VCVTPH2PS    32(R12), Y6
 	VCVTPH2PS    32(R13), Y7
 	VBROADCASTSS 8(R8), Y8
-	VMULPS       Y8, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VMULPS       Y8, Y5, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y8, Y6, Y4
-	VADDPS       Y4, Y2, Y2
-	VMULPS       Y8, Y7, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y3
 	VCVTPH2PS    48(R10), Y4
 	VCVTPH2PS    48(R11), Y5
 	VCVTPH2PS    48(R12), Y6
 	VCVTPH2PS    48(R13), Y7
 	VBROADCASTSS 12(R8), Y8
-	VMULPS       Y8, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VMULPS       Y8, Y5, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y8, Y6, Y4
-	VADDPS       Y4, Y2, Y2
-	VMULPS       Y8, Y7, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y3
 	ADDQ         $0x40, R10
 	ADDQ         $0x40, R11
 	ADDQ         $0x40, R12
@@ -21893,14 +21382,10 @@ wideone:
 	VCVTPH2PS    (R12), Y6
 	VCVTPH2PS    (R13), Y7
 	VBROADCASTSS (R8), Y8
-	VMULPS       Y8, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VMULPS       Y8, Y5, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y8, Y6, Y4
-	VADDPS       Y4, Y2, Y2
-	VMULPS       Y8, Y7, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y3
 	ADDQ         $0x10, R10
 	ADDQ         $0x10, R11
 	ADDQ         $0x10, R12
@@ -21935,20 +21420,16 @@ singlefour:
 	JL           singleone
 	VCVTPH2PS    (R10), Y1
 	VBROADCASTSS (R8), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VFMADD231PS  Y2, Y1, Y0
 	VCVTPH2PS    16(R10), Y1
 	VBROADCASTSS 4(R8), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VFMADD231PS  Y2, Y1, Y0
 	VCVTPH2PS    32(R10), Y1
 	VBROADCASTSS 8(R8), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VFMADD231PS  Y2, Y1, Y0
 	VCVTPH2PS    48(R10), Y1
 	VBROADCASTSS 12(R8), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VFMADD231PS  Y2, Y1, Y0
 	ADDQ         $0x40, R10
 	ADDQ         $0x10, R8
 	SUBQ         $0x04, R9
@@ -21959,8 +21440,7 @@ singleone:
 	JZ           singleout
 	VCVTPH2PS    (R10), Y1
 	VBROADCASTSS (R8), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VFMADD231PS  Y2, Y1, Y0
 	ADDQ         $0x10, R10
 	ADDQ         $0x04, R8
 	DECQ         R9
@@ -21978,7 +21458,7 @@ done:
 	RET
 
 // func fmatF16x2(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int)
-// Requires: AVX, F16C
+// Requires: AVX, F16C, FMA3
 TEXT ·fmatF16x2(SB), NOSPLIT, $0-64
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
@@ -22007,51 +21487,35 @@ widefour:
 	VCVTPH2PS    (R11), Y4
 	VCVTPH2PS    (R12), Y5
 	VBROADCASTSS (R9), Y6
-	VMULPS       Y6, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	VMULPS       Y6, Y5, Y6
-	VADDPS       Y6, Y2, Y2
+	VFMADD231PS  Y6, Y4, Y0
+	VFMADD231PS  Y6, Y5, Y2
 	VBROADCASTSS (R9)(DI*1), Y6
-	VMULPS       Y6, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y6, Y5, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y6, Y4, Y1
+	VFMADD231PS  Y6, Y5, Y3
 	VCVTPH2PS    16(R11), Y4
 	VCVTPH2PS    16(R12), Y5
 	VBROADCASTSS 4(R9), Y6
-	VMULPS       Y6, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	VMULPS       Y6, Y5, Y6
-	VADDPS       Y6, Y2, Y2
+	VFMADD231PS  Y6, Y4, Y0
+	VFMADD231PS  Y6, Y5, Y2
 	VBROADCASTSS 4(R9)(DI*1), Y6
-	VMULPS       Y6, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y6, Y5, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y6, Y4, Y1
+	VFMADD231PS  Y6, Y5, Y3
 	VCVTPH2PS    32(R11), Y4
 	VCVTPH2PS    32(R12), Y5
 	VBROADCASTSS 8(R9), Y6
-	VMULPS       Y6, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	VMULPS       Y6, Y5, Y6
-	VADDPS       Y6, Y2, Y2
+	VFMADD231PS  Y6, Y4, Y0
+	VFMADD231PS  Y6, Y5, Y2
 	VBROADCASTSS 8(R9)(DI*1), Y6
-	VMULPS       Y6, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y6, Y5, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y6, Y4, Y1
+	VFMADD231PS  Y6, Y5, Y3
 	VCVTPH2PS    48(R11), Y4
 	VCVTPH2PS    48(R12), Y5
 	VBROADCASTSS 12(R9), Y6
-	VMULPS       Y6, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	VMULPS       Y6, Y5, Y6
-	VADDPS       Y6, Y2, Y2
+	VFMADD231PS  Y6, Y4, Y0
+	VFMADD231PS  Y6, Y5, Y2
 	VBROADCASTSS 12(R9)(DI*1), Y6
-	VMULPS       Y6, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y6, Y5, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y6, Y4, Y1
+	VFMADD231PS  Y6, Y5, Y3
 	ADDQ         $0x40, R11
 	ADDQ         $0x40, R12
 	ADDQ         $0x10, R9
@@ -22064,15 +21528,11 @@ wideone:
 	VCVTPH2PS    (R11), Y4
 	VCVTPH2PS    (R12), Y5
 	VBROADCASTSS (R9), Y6
-	VMULPS       Y6, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	VMULPS       Y6, Y5, Y6
-	VADDPS       Y6, Y2, Y2
+	VFMADD231PS  Y6, Y4, Y0
+	VFMADD231PS  Y6, Y5, Y2
 	VBROADCASTSS (R9)(DI*1), Y6
-	VMULPS       Y6, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y6, Y5, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y6, Y4, Y1
+	VFMADD231PS  Y6, Y5, Y3
 	ADDQ         $0x10, R11
 	ADDQ         $0x10, R12
 	ADDQ         $0x04, R9
@@ -22105,32 +21565,24 @@ singlefour:
 	JL           singleone
 	VCVTPH2PS    (R11), Y2
 	VBROADCASTSS (R9), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
+	VFMADD231PS  Y3, Y2, Y0
 	VBROADCASTSS (R9)(DI*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
+	VFMADD231PS  Y3, Y2, Y1
 	VCVTPH2PS    16(R11), Y2
 	VBROADCASTSS 4(R9), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
+	VFMADD231PS  Y3, Y2, Y0
 	VBROADCASTSS 4(R9)(DI*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
+	VFMADD231PS  Y3, Y2, Y1
 	VCVTPH2PS    32(R11), Y2
 	VBROADCASTSS 8(R9), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
+	VFMADD231PS  Y3, Y2, Y0
 	VBROADCASTSS 8(R9)(DI*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
+	VFMADD231PS  Y3, Y2, Y1
 	VCVTPH2PS    48(R11), Y2
 	VBROADCASTSS 12(R9), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
+	VFMADD231PS  Y3, Y2, Y0
 	VBROADCASTSS 12(R9)(DI*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
+	VFMADD231PS  Y3, Y2, Y1
 	ADDQ         $0x40, R11
 	ADDQ         $0x10, R9
 	SUBQ         $0x04, R10
@@ -22141,11 +21593,9 @@ singleone:
 	JZ           singleout
 	VCVTPH2PS    (R11), Y2
 	VBROADCASTSS (R9), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
+	VFMADD231PS  Y3, Y2, Y0
 	VBROADCASTSS (R9)(DI*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
+	VFMADD231PS  Y3, Y2, Y1
 	ADDQ         $0x10, R11
 	ADDQ         $0x04, R9
 	DECQ         R10
@@ -22165,7 +21615,7 @@ done:
 	RET
 
 // func fmatAccF16x2(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, alpha *float32)
-// Requires: AVX, F16C
+// Requires: AVX, F16C, FMA3
 TEXT ·fmatAccF16x2(SB), NOSPLIT, $0-72
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
@@ -22199,51 +21649,35 @@ widefour:
 	VCVTPH2PS    (R12), Y4
 	VCVTPH2PS    (R13), Y5
 	VBROADCASTSS (R10), Y6
-	VMULPS       Y6, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	VMULPS       Y6, Y5, Y6
-	VADDPS       Y6, Y2, Y2
+	VFMADD231PS  Y6, Y4, Y0
+	VFMADD231PS  Y6, Y5, Y2
 	VBROADCASTSS (R10)(DI*1), Y6
-	VMULPS       Y6, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y6, Y5, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y6, Y4, Y1
+	VFMADD231PS  Y6, Y5, Y3
 	VCVTPH2PS    16(R12), Y4
 	VCVTPH2PS    16(R13), Y5
 	VBROADCASTSS 4(R10), Y6
-	VMULPS       Y6, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	VMULPS       Y6, Y5, Y6
-	VADDPS       Y6, Y2, Y2
+	VFMADD231PS  Y6, Y4, Y0
+	VFMADD231PS  Y6, Y5, Y2
 	VBROADCASTSS 4(R10)(DI*1), Y6
-	VMULPS       Y6, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y6, Y5, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y6, Y4, Y1
+	VFMADD231PS  Y6, Y5, Y3
 	VCVTPH2PS    32(R12), Y4
 	VCVTPH2PS    32(R13), Y5
 	VBROADCASTSS 8(R10), Y6
-	VMULPS       Y6, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	VMULPS       Y6, Y5, Y6
-	VADDPS       Y6, Y2, Y2
+	VFMADD231PS  Y6, Y4, Y0
+	VFMADD231PS  Y6, Y5, Y2
 	VBROADCASTSS 8(R10)(DI*1), Y6
-	VMULPS       Y6, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y6, Y5, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y6, Y4, Y1
+	VFMADD231PS  Y6, Y5, Y3
 	VCVTPH2PS    48(R12), Y4
 	VCVTPH2PS    48(R13), Y5
 	VBROADCASTSS 12(R10), Y6
-	VMULPS       Y6, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	VMULPS       Y6, Y5, Y6
-	VADDPS       Y6, Y2, Y2
+	VFMADD231PS  Y6, Y4, Y0
+	VFMADD231PS  Y6, Y5, Y2
 	VBROADCASTSS 12(R10)(DI*1), Y6
-	VMULPS       Y6, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y6, Y5, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y6, Y4, Y1
+	VFMADD231PS  Y6, Y5, Y3
 	ADDQ         $0x40, R12
 	ADDQ         $0x40, R13
 	ADDQ         $0x10, R10
@@ -22256,15 +21690,11 @@ wideone:
 	VCVTPH2PS    (R12), Y4
 	VCVTPH2PS    (R13), Y5
 	VBROADCASTSS (R10), Y6
-	VMULPS       Y6, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	VMULPS       Y6, Y5, Y6
-	VADDPS       Y6, Y2, Y2
+	VFMADD231PS  Y6, Y4, Y0
+	VFMADD231PS  Y6, Y5, Y2
 	VBROADCASTSS (R10)(DI*1), Y6
-	VMULPS       Y6, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y6, Y5, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y6, Y4, Y1
+	VFMADD231PS  Y6, Y5, Y3
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R13
 	ADDQ         $0x04, R10
@@ -22301,32 +21731,24 @@ singlefour:
 	JL           singleone
 	VCVTPH2PS    (R12), Y2
 	VBROADCASTSS (R10), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
+	VFMADD231PS  Y3, Y2, Y0
 	VBROADCASTSS (R10)(DI*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
+	VFMADD231PS  Y3, Y2, Y1
 	VCVTPH2PS    16(R12), Y2
 	VBROADCASTSS 4(R10), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
+	VFMADD231PS  Y3, Y2, Y0
 	VBROADCASTSS 4(R10)(DI*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
+	VFMADD231PS  Y3, Y2, Y1
 	VCVTPH2PS    32(R12), Y2
 	VBROADCASTSS 8(R10), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
+	VFMADD231PS  Y3, Y2, Y0
 	VBROADCASTSS 8(R10)(DI*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
+	VFMADD231PS  Y3, Y2, Y1
 	VCVTPH2PS    48(R12), Y2
 	VBROADCASTSS 12(R10), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
+	VFMADD231PS  Y3, Y2, Y0
 	VBROADCASTSS 12(R10)(DI*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
+	VFMADD231PS  Y3, Y2, Y1
 	ADDQ         $0x40, R12
 	ADDQ         $0x10, R10
 	SUBQ         $0x04, R11
@@ -22337,11 +21759,9 @@ singleone:
 	JZ           singleout
 	VCVTPH2PS    (R12), Y2
 	VBROADCASTSS (R10), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
+	VFMADD231PS  Y3, Y2, Y0
 	VBROADCASTSS (R10)(DI*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
+	VFMADD231PS  Y3, Y2, Y1
 	ADDQ         $0x10, R12
 	ADDQ         $0x04, R10
 	DECQ         R11
@@ -22361,7 +21781,7 @@ done:
 	RET
 
 // func fmatF16x3(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int)
-// Requires: AVX, F16C
+// Requires: AVX, F16C, FMA3
 TEXT ·fmatF16x3(SB), NOSPLIT, $0-64
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
@@ -22392,71 +21812,47 @@ widefour:
 	VCVTPH2PS    (R11), Y6
 	VCVTPH2PS    (R12), Y7
 	VBROADCASTSS (R9), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y0, Y0
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y3, Y3
+	VFMADD231PS  Y8, Y6, Y0
+	VFMADD231PS  Y8, Y7, Y3
 	VBROADCASTSS (R9)(DI*1), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y1, Y1
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y4, Y4
+	VFMADD231PS  Y8, Y6, Y1
+	VFMADD231PS  Y8, Y7, Y4
 	VBROADCASTSS (R9)(DI*2), Y8
-	VMULPS       Y8, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VMULPS       Y8, Y7, Y6
-	VADDPS       Y6, Y5, Y5
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y5
 	VCVTPH2PS    16(R11), Y6
 	VCVTPH2PS    16(R12), Y7
 	VBROADCASTSS 4(R9), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y0, Y0
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y3, Y3
+	VFMADD231PS  Y8, Y6, Y0
+	VFMADD231PS  Y8, Y7, Y3
 	VBROADCASTSS 4(R9)(DI*1), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y1, Y1
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y4, Y4
+	VFMADD231PS  Y8, Y6, Y1
+	VFMADD231PS  Y8, Y7, Y4
 	VBROADCASTSS 4(R9)(DI*2), Y8
-	VMULPS       Y8, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VMULPS       Y8, Y7, Y6
-	VADDPS       Y6, Y5, Y5
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y5
 	VCVTPH2PS    32(R11), Y6
 	VCVTPH2PS    32(R12), Y7
 	VBROADCASTSS 8(R9), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y0, Y0
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y3, Y3
+	VFMADD231PS  Y8, Y6, Y0
+	VFMADD231PS  Y8, Y7, Y3
 	VBROADCASTSS 8(R9)(DI*1), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y1, Y1
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y4, Y4
+	VFMADD231PS  Y8, Y6, Y1
+	VFMADD231PS  Y8, Y7, Y4
 	VBROADCASTSS 8(R9)(DI*2), Y8
-	VMULPS       Y8, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VMULPS       Y8, Y7, Y6
-	VADDPS       Y6, Y5, Y5
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y5
 	VCVTPH2PS    48(R11), Y6
 	VCVTPH2PS    48(R12), Y7
 	VBROADCASTSS 12(R9), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y0, Y0
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y3, Y3
+	VFMADD231PS  Y8, Y6, Y0
+	VFMADD231PS  Y8, Y7, Y3
 	VBROADCASTSS 12(R9)(DI*1), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y1, Y1
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y4, Y4
+	VFMADD231PS  Y8, Y6, Y1
+	VFMADD231PS  Y8, Y7, Y4
 	VBROADCASTSS 12(R9)(DI*2), Y8
-	VMULPS       Y8, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VMULPS       Y8, Y7, Y6
-	VADDPS       Y6, Y5, Y5
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y5
 	ADDQ         $0x40, R11
 	ADDQ         $0x40, R12
 	ADDQ         $0x10, R9
@@ -22469,20 +21865,14 @@ wideone:
 	VCVTPH2PS    (R11), Y6
 	VCVTPH2PS    (R12), Y7
 	VBROADCASTSS (R9), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y0, Y0
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y3, Y3
+	VFMADD231PS  Y8, Y6, Y0
+	VFMADD231PS  Y8, Y7, Y3
 	VBROADCASTSS (R9)(DI*1), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y1, Y1
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y4, Y4
+	VFMADD231PS  Y8, Y6, Y1
+	VFMADD231PS  Y8, Y7, Y4
 	VBROADCASTSS (R9)(DI*2), Y8
-	VMULPS       Y8, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VMULPS       Y8, Y7, Y6
-	VADDPS       Y6, Y5, Y5
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y5
 	ADDQ         $0x10, R11
 	ADDQ         $0x10, R12
 	ADDQ         $0x04, R9
@@ -22519,44 +21909,32 @@ singlefour:
 	JL           singleone
 	VCVTPH2PS    (R11), Y3
 	VBROADCASTSS (R9), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y0, Y0
+	VFMADD231PS  Y4, Y3, Y0
 	VBROADCASTSS (R9)(DI*1), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y1, Y1
+	VFMADD231PS  Y4, Y3, Y1
 	VBROADCASTSS (R9)(DI*2), Y4
-	VMULPS       Y4, Y3, Y3
-	VADDPS       Y3, Y2, Y2
+	VFMADD231PS  Y4, Y3, Y2
 	VCVTPH2PS    16(R11), Y3
 	VBROADCASTSS 4(R9), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y0, Y0
+	VFMADD231PS  Y4, Y3, Y0
 	VBROADCASTSS 4(R9)(DI*1), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y1, Y1
+	VFMADD231PS  Y4, Y3, Y1
 	VBROADCASTSS 4(R9)(DI*2), Y4
-	VMULPS       Y4, Y3, Y3
-	VADDPS       Y3, Y2, Y2
+	VFMADD231PS  Y4, Y3, Y2
 	VCVTPH2PS    32(R11), Y3
 	VBROADCASTSS 8(R9), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y0, Y0
+	VFMADD231PS  Y4, Y3, Y0
 	VBROADCASTSS 8(R9)(DI*1), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y1, Y1
+	VFMADD231PS  Y4, Y3, Y1
 	VBROADCASTSS 8(R9)(DI*2), Y4
-	VMULPS       Y4, Y3, Y3
-	VADDPS       Y3, Y2, Y2
+	VFMADD231PS  Y4, Y3, Y2
 	VCVTPH2PS    48(R11), Y3
 	VBROADCASTSS 12(R9), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y0, Y0
+	VFMADD231PS  Y4, Y3, Y0
 	VBROADCASTSS 12(R9)(DI*1), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y1, Y1
+	VFMADD231PS  Y4, Y3, Y1
 	VBROADCASTSS 12(R9)(DI*2), Y4
-	VMULPS       Y4, Y3, Y3
-	VADDPS       Y3, Y2, Y2
+	VFMADD231PS  Y4, Y3, Y2
 	ADDQ         $0x40, R11
 	ADDQ         $0x10, R9
 	SUBQ         $0x04, R10
@@ -22567,14 +21945,11 @@ singleone:
 	JZ           singleout
 	VCVTPH2PS    (R11), Y3
 	VBROADCASTSS (R9), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y0, Y0
+	VFMADD231PS  Y4, Y3, Y0
 	VBROADCASTSS (R9)(DI*1), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y1, Y1
+	VFMADD231PS  Y4, Y3, Y1
 	VBROADCASTSS (R9)(DI*2), Y4
-	VMULPS       Y4, Y3, Y3
-	VADDPS       Y3, Y2, Y2
+	VFMADD231PS  Y4, Y3, Y2
 	ADDQ         $0x10, R11
 	ADDQ         $0x04, R9
 	DECQ         R10
@@ -22596,7 +21971,7 @@ done:
 	RET
 
 // func fmatAccF16x3(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, alpha *float32)
-// Requires: AVX, F16C
+// Requires: AVX, F16C, FMA3
 TEXT ·fmatAccF16x3(SB), NOSPLIT, $0-72
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
@@ -22634,71 +22009,47 @@ widefour:
 	VCVTPH2PS    (R12), Y6
 	VCVTPH2PS    (R13), Y7
 	VBROADCASTSS (R10), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y0, Y0
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y3, Y3
+	VFMADD231PS  Y8, Y6, Y0
+	VFMADD231PS  Y8, Y7, Y3
 	VBROADCASTSS (R10)(DI*1), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y1, Y1
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y4, Y4
+	VFMADD231PS  Y8, Y6, Y1
+	VFMADD231PS  Y8, Y7, Y4
 	VBROADCASTSS (R10)(DI*2), Y8
-	VMULPS       Y8, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VMULPS       Y8, Y7, Y6
-	VADDPS       Y6, Y5, Y5
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y5
 	VCVTPH2PS    16(R12), Y6
 	VCVTPH2PS    16(R13), Y7
 	VBROADCASTSS 4(R10), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y0, Y0
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y3, Y3
+	VFMADD231PS  Y8, Y6, Y0
+	VFMADD231PS  Y8, Y7, Y3
 	VBROADCASTSS 4(R10)(DI*1), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y1, Y1
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y4, Y4
+	VFMADD231PS  Y8, Y6, Y1
+	VFMADD231PS  Y8, Y7, Y4
 	VBROADCASTSS 4(R10)(DI*2), Y8
-	VMULPS       Y8, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VMULPS       Y8, Y7, Y6
-	VADDPS       Y6, Y5, Y5
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y5
 	VCVTPH2PS    32(R12), Y6
 	VCVTPH2PS    32(R13), Y7
 	VBROADCASTSS 8(R10), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y0, Y0
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y3, Y3
+	VFMADD231PS  Y8, Y6, Y0
+	VFMADD231PS  Y8, Y7, Y3
 	VBROADCASTSS 8(R10)(DI*1), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y1, Y1
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y4, Y4
+	VFMADD231PS  Y8, Y6, Y1
+	VFMADD231PS  Y8, Y7, Y4
 	VBROADCASTSS 8(R10)(DI*2), Y8
-	VMULPS       Y8, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VMULPS       Y8, Y7, Y6
-	VADDPS       Y6, Y5, Y5
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y5
 	VCVTPH2PS    48(R12), Y6
 	VCVTPH2PS    48(R13), Y7
 	VBROADCASTSS 12(R10), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y0, Y0
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y3, Y3
+	VFMADD231PS  Y8, Y6, Y0
+	VFMADD231PS  Y8, Y7, Y3
 	VBROADCASTSS 12(R10)(DI*1), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y1, Y1
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y4, Y4
+	VFMADD231PS  Y8, Y6, Y1
+	VFMADD231PS  Y8, Y7, Y4
 	VBROADCASTSS 12(R10)(DI*2), Y8
-	VMULPS       Y8, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VMULPS       Y8, Y7, Y6
-	VADDPS       Y6, Y5, Y5
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y5
 	ADDQ         $0x40, R12
 	ADDQ         $0x40, R13
 	ADDQ         $0x10, R10
@@ -22711,20 +22062,14 @@ wideone:
 	VCVTPH2PS    (R12), Y6
 	VCVTPH2PS    (R13), Y7
 	VBROADCASTSS (R10), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y0, Y0
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y3, Y3
+	VFMADD231PS  Y8, Y6, Y0
+	VFMADD231PS  Y8, Y7, Y3
 	VBROADCASTSS (R10)(DI*1), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y1, Y1
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y4, Y4
+	VFMADD231PS  Y8, Y6, Y1
+	VFMADD231PS  Y8, Y7, Y4
 	VBROADCASTSS (R10)(DI*2), Y8
-	VMULPS       Y8, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VMULPS       Y8, Y7, Y6
-	VADDPS       Y6, Y5, Y5
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y5
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R13
 	ADDQ         $0x04, R10
@@ -22767,44 +22112,32 @@ singlefour:
 	JL           singleone
 	VCVTPH2PS    (R12), Y3
 	VBROADCASTSS (R10), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y0, Y0
+	VFMADD231PS  Y4, Y3, Y0
 	VBROADCASTSS (R10)(DI*1), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y1, Y1
+	VFMADD231PS  Y4, Y3, Y1
 	VBROADCASTSS (R10)(DI*2), Y4
-	VMULPS       Y4, Y3, Y3
-	VADDPS       Y3, Y2, Y2
+	VFMADD231PS  Y4, Y3, Y2
 	VCVTPH2PS    16(R12), Y3
 	VBROADCASTSS 4(R10), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y0, Y0
+	VFMADD231PS  Y4, Y3, Y0
 	VBROADCASTSS 4(R10)(DI*1), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y1, Y1
+	VFMADD231PS  Y4, Y3, Y1
 	VBROADCASTSS 4(R10)(DI*2), Y4
-	VMULPS       Y4, Y3, Y3
-	VADDPS       Y3, Y2, Y2
+	VFMADD231PS  Y4, Y3, Y2
 	VCVTPH2PS    32(R12), Y3
 	VBROADCASTSS 8(R10), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y0, Y0
+	VFMADD231PS  Y4, Y3, Y0
 	VBROADCASTSS 8(R10)(DI*1), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y1, Y1
+	VFMADD231PS  Y4, Y3, Y1
 	VBROADCASTSS 8(R10)(DI*2), Y4
-	VMULPS       Y4, Y3, Y3
-	VADDPS       Y3, Y2, Y2
+	VFMADD231PS  Y4, Y3, Y2
 	VCVTPH2PS    48(R12), Y3
 	VBROADCASTSS 12(R10), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y0, Y0
+	VFMADD231PS  Y4, Y3, Y0
 	VBROADCASTSS 12(R10)(DI*1), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y1, Y1
+	VFMADD231PS  Y4, Y3, Y1
 	VBROADCASTSS 12(R10)(DI*2), Y4
-	VMULPS       Y4, Y3, Y3
-	VADDPS       Y3, Y2, Y2
+	VFMADD231PS  Y4, Y3, Y2
 	ADDQ         $0x40, R12
 	ADDQ         $0x10, R10
 	SUBQ         $0x04, R11
@@ -22815,14 +22148,11 @@ singleone:
 	JZ           singleout
 	VCVTPH2PS    (R12), Y3
 	VBROADCASTSS (R10), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y0, Y0
+	VFMADD231PS  Y4, Y3, Y0
 	VBROADCASTSS (R10)(DI*1), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y1, Y1
+	VFMADD231PS  Y4, Y3, Y1
 	VBROADCASTSS (R10)(DI*2), Y4
-	VMULPS       Y4, Y3, Y3
-	VADDPS       Y3, Y2, Y2
+	VFMADD231PS  Y4, Y3, Y2
 	ADDQ         $0x10, R12
 	ADDQ         $0x04, R10
 	DECQ         R11
@@ -22844,7 +22174,7 @@ done:
 	RET
 
 // func fmatF16x4(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int)
-// Requires: AVX, F16C
+// Requires: AVX, F16C, FMA3
 TEXT ·fmatF16x4(SB), NOSPLIT, $0-64
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
@@ -22879,91 +22209,59 @@ widefour:
 	VCVTPH2PS    (R12), Y8
 	VCVTPH2PS    (R13), Y9
 	VBROADCASTSS (R9), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y0, Y0
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y4, Y4
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
 	VBROADCASTSS (R9)(DI*1), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y1, Y1
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y5, Y5
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
 	VBROADCASTSS (R9)(DI*2), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y2, Y2
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y6, Y6
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
 	VBROADCASTSS (R11), Y10
-	VMULPS       Y10, Y8, Y8
-	VADDPS       Y8, Y3, Y3
-	VMULPS       Y10, Y9, Y8
-	VADDPS       Y8, Y7, Y7
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
 	VCVTPH2PS    16(R12), Y8
 	VCVTPH2PS    16(R13), Y9
 	VBROADCASTSS 4(R9), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y0, Y0
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y4, Y4
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
 	VBROADCASTSS 4(R9)(DI*1), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y1, Y1
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y5, Y5
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
 	VBROADCASTSS 4(R9)(DI*2), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y2, Y2
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y6, Y6
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
 	VBROADCASTSS 4(R11), Y10
-	VMULPS       Y10, Y8, Y8
-	VADDPS       Y8, Y3, Y3
-	VMULPS       Y10, Y9, Y8
-	VADDPS       Y8, Y7, Y7
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
 	VCVTPH2PS    32(R12), Y8
 	VCVTPH2PS    32(R13), Y9
 	VBROADCASTSS 8(R9), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y0, Y0
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y4, Y4
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
 	VBROADCASTSS 8(R9)(DI*1), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y1, Y1
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y5, Y5
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
 	VBROADCASTSS 8(R9)(DI*2), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y2, Y2
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y6, Y6
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
 	VBROADCASTSS 8(R11), Y10
-	VMULPS       Y10, Y8, Y8
-	VADDPS       Y8, Y3, Y3
-	VMULPS       Y10, Y9, Y8
-	VADDPS       Y8, Y7, Y7
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
 	VCVTPH2PS    48(R12), Y8
 	VCVTPH2PS    48(R13), Y9
 	VBROADCASTSS 12(R9), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y0, Y0
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y4, Y4
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
 	VBROADCASTSS 12(R9)(DI*1), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y1, Y1
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y5, Y5
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
 	VBROADCASTSS 12(R9)(DI*2), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y2, Y2
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y6, Y6
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
 	VBROADCASTSS 12(R11), Y10
-	VMULPS       Y10, Y8, Y8
-	VADDPS       Y8, Y3, Y3
-	VMULPS       Y10, Y9, Y8
-	VADDPS       Y8, Y7, Y7
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
 	ADDQ         $0x40, R12
 	ADDQ         $0x40, R13
 	ADDQ         $0x10, R9
@@ -22977,25 +22275,17 @@ wideone:
 	VCVTPH2PS    (R12), Y8
 	VCVTPH2PS    (R13), Y9
 	VBROADCASTSS (R9), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y0, Y0
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y4, Y4
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
 	VBROADCASTSS (R9)(DI*1), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y1, Y1
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y5, Y5
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
 	VBROADCASTSS (R9)(DI*2), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y2, Y2
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y6, Y6
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
 	VBROADCASTSS (R11), Y10
-	VMULPS       Y10, Y8, Y8
-	VADDPS       Y8, Y3, Y3
-	VMULPS       Y10, Y9, Y8
-	VADDPS       Y8, Y7, Y7
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R13
 	ADDQ         $0x04, R9
@@ -23039,56 +22329,40 @@ singlefour:
 	JL           singleone
 	VCVTPH2PS    (R12), Y4
 	VBROADCASTSS (R9), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
+	VFMADD231PS  Y5, Y4, Y0
 	VBROADCASTSS (R9)(DI*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y1, Y1
+	VFMADD231PS  Y5, Y4, Y1
 	VBROADCASTSS (R9)(DI*2), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
+	VFMADD231PS  Y5, Y4, Y2
 	VBROADCASTSS (R11), Y5
-	VMULPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y5, Y4, Y3
 	VCVTPH2PS    16(R12), Y4
 	VBROADCASTSS 4(R9), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
+	VFMADD231PS  Y5, Y4, Y0
 	VBROADCASTSS 4(R9)(DI*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y1, Y1
+	VFMADD231PS  Y5, Y4, Y1
 	VBROADCASTSS 4(R9)(DI*2), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
+	VFMADD231PS  Y5, Y4, Y2
 	VBROADCASTSS 4(R11), Y5
-	VMULPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y5, Y4, Y3
 	VCVTPH2PS    32(R12), Y4
 	VBROADCASTSS 8(R9), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
+	VFMADD231PS  Y5, Y4, Y0
 	VBROADCASTSS 8(R9)(DI*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y1, Y1
+	VFMADD231PS  Y5, Y4, Y1
 	VBROADCASTSS 8(R9)(DI*2), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
+	VFMADD231PS  Y5, Y4, Y2
 	VBROADCASTSS 8(R11), Y5
-	VMULPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y5, Y4, Y3
 	VCVTPH2PS    48(R12), Y4
 	VBROADCASTSS 12(R9), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
+	VFMADD231PS  Y5, Y4, Y0
 	VBROADCASTSS 12(R9)(DI*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y1, Y1
+	VFMADD231PS  Y5, Y4, Y1
 	VBROADCASTSS 12(R9)(DI*2), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
+	VFMADD231PS  Y5, Y4, Y2
 	VBROADCASTSS 12(R11), Y5
-	VMULPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y5, Y4, Y3
 	ADDQ         $0x40, R12
 	ADDQ         $0x10, R9
 	ADDQ         $0x10, R11
@@ -23100,17 +22374,13 @@ singleone:
 	JZ           singleout
 	VCVTPH2PS    (R12), Y4
 	VBROADCASTSS (R9), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
+	VFMADD231PS  Y5, Y4, Y0
 	VBROADCASTSS (R9)(DI*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y1, Y1
+	VFMADD231PS  Y5, Y4, Y1
 	VBROADCASTSS (R9)(DI*2), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
+	VFMADD231PS  Y5, Y4, Y2
 	VBROADCASTSS (R11), Y5
-	VMULPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y5, Y4, Y3
 	ADDQ         $0x10, R12
 	ADDQ         $0x04, R9
 	ADDQ         $0x04, R11
@@ -23135,7 +22405,7 @@ done:
 	RET
 
 // func fmatAccF16x4(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, alpha *float32)
-// Requires: AVX, F16C
+// Requires: AVX, F16C, FMA3
 TEXT ·fmatAccF16x4(SB), NOSPLIT, $0-72
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
@@ -23179,91 +22449,59 @@ widefour:
 	VCVTPH2PS    (R13), Y8
 	VCVTPH2PS    (R14), Y9
 	VBROADCASTSS (R10), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y0, Y0
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y4, Y4
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
 	VBROADCASTSS (R10)(DI*1), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y1, Y1
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y5, Y5
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
 	VBROADCASTSS (R10)(DI*2), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y2, Y2
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y6, Y6
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
 	VBROADCASTSS (R12), Y10
-	VMULPS       Y10, Y8, Y8
-	VADDPS       Y8, Y3, Y3
-	VMULPS       Y10, Y9, Y8
-	VADDPS       Y8, Y7, Y7
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
 	VCVTPH2PS    16(R13), Y8
 	VCVTPH2PS    16(R14), Y9
 	VBROADCASTSS 4(R10), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y0, Y0
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y4, Y4
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
 	VBROADCASTSS 4(R10)(DI*1), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y1, Y1
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y5, Y5
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
 	VBROADCASTSS 4(R10)(DI*2), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y2, Y2
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y6, Y6
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
 	VBROADCASTSS 4(R12), Y10
-	VMULPS       Y10, Y8, Y8
-	VADDPS       Y8, Y3, Y3
-	VMULPS       Y10, Y9, Y8
-	VADDPS       Y8, Y7, Y7
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
 	VCVTPH2PS    32(R13), Y8
 	VCVTPH2PS    32(R14), Y9
 	VBROADCASTSS 8(R10), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y0, Y0
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y4, Y4
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
 	VBROADCASTSS 8(R10)(DI*1), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y1, Y1
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y5, Y5
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
 	VBROADCASTSS 8(R10)(DI*2), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y2, Y2
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y6, Y6
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
 	VBROADCASTSS 8(R12), Y10
-	VMULPS       Y10, Y8, Y8
-	VADDPS       Y8, Y3, Y3
-	VMULPS       Y10, Y9, Y8
-	VADDPS       Y8, Y7, Y7
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
 	VCVTPH2PS    48(R13), Y8
 	VCVTPH2PS    48(R14), Y9
 	VBROADCASTSS 12(R10), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y0, Y0
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y4, Y4
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
 	VBROADCASTSS 12(R10)(DI*1), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y1, Y1
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y5, Y5
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
 	VBROADCASTSS 12(R10)(DI*2), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y2, Y2
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y6, Y6
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
 	VBROADCASTSS 12(R12), Y10
-	VMULPS       Y10, Y8, Y8
-	VADDPS       Y8, Y3, Y3
-	VMULPS       Y10, Y9, Y8
-	VADDPS       Y8, Y7, Y7
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
 	ADDQ         $0x40, R13
 	ADDQ         $0x40, R14
 	ADDQ         $0x10, R10
@@ -23277,25 +22515,17 @@ wideone:
 	VCVTPH2PS    (R13), Y8
 	VCVTPH2PS    (R14), Y9
 	VBROADCASTSS (R10), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y0, Y0
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y4, Y4
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
 	VBROADCASTSS (R10)(DI*1), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y1, Y1
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y5, Y5
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
 	VBROADCASTSS (R10)(DI*2), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y2, Y2
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y6, Y6
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
 	VBROADCASTSS (R12), Y10
-	VMULPS       Y10, Y8, Y8
-	VADDPS       Y8, Y3, Y3
-	VMULPS       Y10, Y9, Y8
-	VADDPS       Y8, Y7, Y7
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R14
 	ADDQ         $0x04, R10
@@ -23347,56 +22577,40 @@ singlefour:
 	JL           singleone
 	VCVTPH2PS    (R13), Y4
 	VBROADCASTSS (R10), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
+	VFMADD231PS  Y5, Y4, Y0
 	VBROADCASTSS (R10)(DI*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y1, Y1
+	VFMADD231PS  Y5, Y4, Y1
 	VBROADCASTSS (R10)(DI*2), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
+	VFMADD231PS  Y5, Y4, Y2
 	VBROADCASTSS (R12), Y5
-	VMULPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y5, Y4, Y3
 	VCVTPH2PS    16(R13), Y4
 	VBROADCASTSS 4(R10), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
+	VFMADD231PS  Y5, Y4, Y0
 	VBROADCASTSS 4(R10)(DI*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y1, Y1
+	VFMADD231PS  Y5, Y4, Y1
 	VBROADCASTSS 4(R10)(DI*2), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
+	VFMADD231PS  Y5, Y4, Y2
 	VBROADCASTSS 4(R12), Y5
-	VMULPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y5, Y4, Y3
 	VCVTPH2PS    32(R13), Y4
 	VBROADCASTSS 8(R10), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
+	VFMADD231PS  Y5, Y4, Y0
 	VBROADCASTSS 8(R10)(DI*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y1, Y1
+	VFMADD231PS  Y5, Y4, Y1
 	VBROADCASTSS 8(R10)(DI*2), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
+	VFMADD231PS  Y5, Y4, Y2
 	VBROADCASTSS 8(R12), Y5
-	VMULPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y5, Y4, Y3
 	VCVTPH2PS    48(R13), Y4
 	VBROADCASTSS 12(R10), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
+	VFMADD231PS  Y5, Y4, Y0
 	VBROADCASTSS 12(R10)(DI*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y1, Y1
+	VFMADD231PS  Y5, Y4, Y1
 	VBROADCASTSS 12(R10)(DI*2), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
+	VFMADD231PS  Y5, Y4, Y2
 	VBROADCASTSS 12(R12), Y5
-	VMULPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y5, Y4, Y3
 	ADDQ         $0x40, R13
 	ADDQ         $0x10, R10
 	ADDQ         $0x10, R12
@@ -23408,17 +22622,13 @@ singleone:
 	JZ           singleout
 	VCVTPH2PS    (R13), Y4
 	VBROADCASTSS (R10), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
+	VFMADD231PS  Y5, Y4, Y0
 	VBROADCASTSS (R10)(DI*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y1, Y1
+	VFMADD231PS  Y5, Y4, Y1
 	VBROADCASTSS (R10)(DI*2), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
+	VFMADD231PS  Y5, Y4, Y2
 	VBROADCASTSS (R12), Y5
-	VMULPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y5, Y4, Y3
 	ADDQ         $0x10, R13
 	ADDQ         $0x04, R10
 	ADDQ         $0x04, R12
@@ -23460,7 +22670,7 @@ vec:
 	RET
 
 // func fmatBF16x1(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, FMA3
 TEXT ·fmatBF16x1(SB), NOSPLIT, $0-64
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
@@ -23497,14 +22707,10 @@ widefour:
 	VPMOVZXWD    (R12), Y7
 	VPSLLD       $0x10, Y7, Y7
 	VBROADCASTSS (DI), Y8
-	VMULPS       Y8, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VMULPS       Y8, Y5, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y8, Y6, Y4
-	VADDPS       Y4, Y2, Y2
-	VMULPS       Y8, Y7, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y3
 	VPMOVZXWD    16(R9), Y4
 	VPSLLD       $0x10, Y4, Y4
 	VPMOVZXWD    16(R10), Y5
@@ -23514,14 +22720,10 @@ widefour:
 	VPMOVZXWD    16(R12), Y7
 	VPSLLD       $0x10, Y7, Y7
 	VBROADCASTSS 4(DI), Y8
-	VMULPS       Y8, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VMULPS       Y8, Y5, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y8, Y6, Y4
-	VADDPS       Y4, Y2, Y2
-	VMULPS       Y8, Y7, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y3
 	VPMOVZXWD    32(R9), Y4
 	VPSLLD       $0x10, Y4, Y4
 	VPMOVZXWD    32(R10), Y5
@@ -23531,14 +22733,10 @@ widefour:
 	VPMOVZXWD    32(R12), Y7
 	VPSLLD       $0x10, Y7, Y7
 	VBROADCASTSS 8(DI), Y8
-	VMULPS       Y8, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VMULPS       Y8, Y5, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y8, Y6, Y4
-	VADDPS       Y4, Y2, Y2
-	VMULPS       Y8, Y7, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y3
 	VPMOVZXWD    48(R9), Y4
 	VPSLLD       $0x10, Y4, Y4
 	VPMOVZXWD    48(R10), Y5
@@ -23548,14 +22746,10 @@ widefour:
 	VPMOVZXWD    48(R12), Y7
 	VPSLLD       $0x10, Y7, Y7
 	VBROADCASTSS 12(DI), Y8
-	VMULPS       Y8, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VMULPS       Y8, Y5, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y8, Y6, Y4
-	VADDPS       Y4, Y2, Y2
-	VMULPS       Y8, Y7, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y3
 	ADDQ         $0x40, R9
 	ADDQ         $0x40, R10
 	ADDQ         $0x40, R11
@@ -23576,14 +22770,10 @@ wideone:
 	VPMOVZXWD    (R12), Y7
 	VPSLLD       $0x10, Y7, Y7
 	VBROADCASTSS (DI), Y8
-	VMULPS       Y8, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VMULPS       Y8, Y5, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y8, Y6, Y4
-	VADDPS       Y4, Y2, Y2
-	VMULPS       Y8, Y7, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y3
 	ADDQ         $0x10, R9
 	ADDQ         $0x10, R10
 	ADDQ         $0x10, R11
@@ -23617,23 +22807,19 @@ singlefour:
 	VPMOVZXWD    (R9), Y1
 	VPSLLD       $0x10, Y1, Y1
 	VBROADCASTSS (DI), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VFMADD231PS  Y2, Y1, Y0
 	VPMOVZXWD    16(R9), Y1
 	VPSLLD       $0x10, Y1, Y1
 	VBROADCASTSS 4(DI), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VFMADD231PS  Y2, Y1, Y0
 	VPMOVZXWD    32(R9), Y1
 	VPSLLD       $0x10, Y1, Y1
 	VBROADCASTSS 8(DI), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VFMADD231PS  Y2, Y1, Y0
 	VPMOVZXWD    48(R9), Y1
 	VPSLLD       $0x10, Y1, Y1
 	VBROADCASTSS 12(DI), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VFMADD231PS  Y2, Y1, Y0
 	ADDQ         $0x40, R9
 	ADDQ         $0x10, DI
 	SUBQ         $0x04, R8
@@ -23645,8 +22831,7 @@ singleone:
 	VPMOVZXWD    (R9), Y1
 	VPSLLD       $0x10, Y1, Y1
 	VBROADCASTSS (DI), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VFMADD231PS  Y2, Y1, Y0
 	ADDQ         $0x10, R9
 	ADDQ         $0x04, DI
 	DECQ         R8
@@ -23664,7 +22849,7 @@ done:
 	RET
 
 // func fmatAccBF16x1(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, alpha *float32)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, FMA3
 TEXT ·fmatAccBF16x1(SB), NOSPLIT, $0-72
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
@@ -23704,14 +22889,10 @@ widefour:
 	VPMOVZXWD    (R13), Y7
 	VPSLLD       $0x10, Y7, Y7
 	VBROADCASTSS (R8), Y8
-	VMULPS       Y8, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VMULPS       Y8, Y5, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y8, Y6, Y4
-	VADDPS       Y4, Y2, Y2
-	VMULPS       Y8, Y7, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y3
 	VPMOVZXWD    16(R10), Y4
 	VPSLLD       $0x10, Y4, Y4
 	VPMOVZXWD    16(R11), Y5
@@ -23721,14 +22902,10 @@ widefour:
 	VPMOVZXWD    16(R13), Y7
 	VPSLLD       $0x10, Y7, Y7
 	VBROADCASTSS 4(R8), Y8
-	VMULPS       Y8, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VMULPS       Y8, Y5, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y8, Y6, Y4
-	VADDPS       Y4, Y2, Y2
-	VMULPS       Y8, Y7, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y3
 	VPMOVZXWD    32(R10), Y4
 	VPSLLD       $0x10, Y4, Y4
 	VPMOVZXWD    32(R11), Y5
@@ -23738,14 +22915,10 @@ widefour:
 	VPMOVZXWD    32(R13), Y7
 	VPSLLD       $0x10, Y7, Y7
 	VBROADCASTSS 8(R8), Y8
-	VMULPS       Y8, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VMULPS       Y8, Y5, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y8, Y6, Y4
-	VADDPS       Y4, Y2, Y2
-	VMULPS       Y8, Y7, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y3
 	VPMOVZXWD    48(R10), Y4
 	VPSLLD       $0x10, Y4, Y4
 	VPMOVZXWD    48(R11), Y5
@@ -23755,14 +22928,10 @@ widefour:
 	VPMOVZXWD    48(R13), Y7
 	VPSLLD       $0x10, Y7, Y7
 	VBROADCASTSS 12(R8), Y8
-	VMULPS       Y8, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VMULPS       Y8, Y5, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y8, Y6, Y4
-	VADDPS       Y4, Y2, Y2
-	VMULPS       Y8, Y7, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y3
 	ADDQ         $0x40, R10
 	ADDQ         $0x40, R11
 	ADDQ         $0x40, R12
@@ -23783,14 +22952,10 @@ wideone:
 	VPMOVZXWD    (R13), Y7
 	VPSLLD       $0x10, Y7, Y7
 	VBROADCASTSS (R8), Y8
-	VMULPS       Y8, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VMULPS       Y8, Y5, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y8, Y6, Y4
-	VADDPS       Y4, Y2, Y2
-	VMULPS       Y8, Y7, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y3
 	ADDQ         $0x10, R10
 	ADDQ         $0x10, R11
 	ADDQ         $0x10, R12
@@ -23826,23 +22991,19 @@ singlefour:
 	VPMOVZXWD    (R10), Y1
 	VPSLLD       $0x10, Y1, Y1
 	VBROADCASTSS (R8), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VFMADD231PS  Y2, Y1, Y0
 	VPMOVZXWD    16(R10), Y1
 	VPSLLD       $0x10, Y1, Y1
 	VBROADCASTSS 4(R8), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VFMADD231PS  Y2, Y1, Y0
 	VPMOVZXWD    32(R10), Y1
 	VPSLLD       $0x10, Y1, Y1
 	VBROADCASTSS 8(R8), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VFMADD231PS  Y2, Y1, Y0
 	VPMOVZXWD    48(R10), Y1
 	VPSLLD       $0x10, Y1, Y1
 	VBROADCASTSS 12(R8), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VFMADD231PS  Y2, Y1, Y0
 	ADDQ         $0x40, R10
 	ADDQ         $0x10, R8
 	SUBQ         $0x04, R9
@@ -23854,8 +23015,7 @@ singleone:
 	VPMOVZXWD    (R10), Y1
 	VPSLLD       $0x10, Y1, Y1
 	VBROADCASTSS (R8), Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       Y1, Y0, Y0
+	VFMADD231PS  Y2, Y1, Y0
 	ADDQ         $0x10, R10
 	ADDQ         $0x04, R8
 	DECQ         R9
@@ -23873,7 +23033,7 @@ done:
 	RET
 
 // func fmatBF16x2(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, FMA3
 TEXT ·fmatBF16x2(SB), NOSPLIT, $0-64
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
@@ -23904,57 +23064,41 @@ widefour:
 	VPMOVZXWD    (R12), Y5
 	VPSLLD       $0x10, Y5, Y5
 	VBROADCASTSS (R9), Y6
-	VMULPS       Y6, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	VMULPS       Y6, Y5, Y6
-	VADDPS       Y6, Y2, Y2
+	VFMADD231PS  Y6, Y4, Y0
+	VFMADD231PS  Y6, Y5, Y2
 	VBROADCASTSS (R9)(DI*1), Y6
-	VMULPS       Y6, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y6, Y5, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y6, Y4, Y1
+	VFMADD231PS  Y6, Y5, Y3
 	VPMOVZXWD    16(R11), Y4
 	VPSLLD       $0x10, Y4, Y4
 	VPMOVZXWD    16(R12), Y5
 	VPSLLD       $0x10, Y5, Y5
 	VBROADCASTSS 4(R9), Y6
-	VMULPS       Y6, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	VMULPS       Y6, Y5, Y6
-	VADDPS       Y6, Y2, Y2
+	VFMADD231PS  Y6, Y4, Y0
+	VFMADD231PS  Y6, Y5, Y2
 	VBROADCASTSS 4(R9)(DI*1), Y6
-	VMULPS       Y6, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y6, Y5, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y6, Y4, Y1
+	VFMADD231PS  Y6, Y5, Y3
 	VPMOVZXWD    32(R11), Y4
 	VPSLLD       $0x10, Y4, Y4
 	VPMOVZXWD    32(R12), Y5
 	VPSLLD       $0x10, Y5, Y5
 	VBROADCASTSS 8(R9), Y6
-	VMULPS       Y6, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	VMULPS       Y6, Y5, Y6
-	VADDPS       Y6, Y2, Y2
+	VFMADD231PS  Y6, Y4, Y0
+	VFMADD231PS  Y6, Y5, Y2
 	VBROADCASTSS 8(R9)(DI*1), Y6
-	VMULPS       Y6, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y6, Y5, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y6, Y4, Y1
+	VFMADD231PS  Y6, Y5, Y3
 	VPMOVZXWD    48(R11), Y4
 	VPSLLD       $0x10, Y4, Y4
 	VPMOVZXWD    48(R12), Y5
 	VPSLLD       $0x10, Y5, Y5
 	VBROADCASTSS 12(R9), Y6
-	VMULPS       Y6, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	VMULPS       Y6, Y5, Y6
-	VADDPS       Y6, Y2, Y2
+	VFMADD231PS  Y6, Y4, Y0
+	VFMADD231PS  Y6, Y5, Y2
 	VBROADCASTSS 12(R9)(DI*1), Y6
-	VMULPS       Y6, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y6, Y5, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y6, Y4, Y1
+	VFMADD231PS  Y6, Y5, Y3
 	ADDQ         $0x40, R11
 	ADDQ         $0x40, R12
 	ADDQ         $0x10, R9
@@ -23969,15 +23113,11 @@ wideone:
 	VPMOVZXWD    (R12), Y5
 	VPSLLD       $0x10, Y5, Y5
 	VBROADCASTSS (R9), Y6
-	VMULPS       Y6, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	VMULPS       Y6, Y5, Y6
-	VADDPS       Y6, Y2, Y2
+	VFMADD231PS  Y6, Y4, Y0
+	VFMADD231PS  Y6, Y5, Y2
 	VBROADCASTSS (R9)(DI*1), Y6
-	VMULPS       Y6, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y6, Y5, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y6, Y4, Y1
+	VFMADD231PS  Y6, Y5, Y3
 	ADDQ         $0x10, R11
 	ADDQ         $0x10, R12
 	ADDQ         $0x04, R9
@@ -24011,35 +23151,27 @@ singlefour:
 	VPMOVZXWD    (R11), Y2
 	VPSLLD       $0x10, Y2, Y2
 	VBROADCASTSS (R9), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
+	VFMADD231PS  Y3, Y2, Y0
 	VBROADCASTSS (R9)(DI*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
+	VFMADD231PS  Y3, Y2, Y1
 	VPMOVZXWD    16(R11), Y2
 	VPSLLD       $0x10, Y2, Y2
 	VBROADCASTSS 4(R9), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
+	VFMADD231PS  Y3, Y2, Y0
 	VBROADCASTSS 4(R9)(DI*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
+	VFMADD231PS  Y3, Y2, Y1
 	VPMOVZXWD    32(R11), Y2
 	VPSLLD       $0x10, Y2, Y2
 	VBROADCASTSS 8(R9), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
+	VFMADD231PS  Y3, Y2, Y0
 	VBROADCASTSS 8(R9)(DI*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
+	VFMADD231PS  Y3, Y2, Y1
 	VPMOVZXWD    48(R11), Y2
 	VPSLLD       $0x10, Y2, Y2
 	VBROADCASTSS 12(R9), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
+	VFMADD231PS  Y3, Y2, Y0
 	VBROADCASTSS 12(R9)(DI*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
+	VFMADD231PS  Y3, Y2, Y1
 	ADDQ         $0x40, R11
 	ADDQ         $0x10, R9
 	SUBQ         $0x04, R10
@@ -24051,11 +23183,9 @@ singleone:
 	VPMOVZXWD    (R11), Y2
 	VPSLLD       $0x10, Y2, Y2
 	VBROADCASTSS (R9), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
+	VFMADD231PS  Y3, Y2, Y0
 	VBROADCASTSS (R9)(DI*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
+	VFMADD231PS  Y3, Y2, Y1
 	ADDQ         $0x10, R11
 	ADDQ         $0x04, R9
 	DECQ         R10
@@ -24075,7 +23205,7 @@ done:
 	RET
 
 // func fmatAccBF16x2(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, alpha *float32)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, FMA3
 TEXT ·fmatAccBF16x2(SB), NOSPLIT, $0-72
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
@@ -24111,57 +23241,41 @@ widefour:
 	VPMOVZXWD    (R13), Y5
 	VPSLLD       $0x10, Y5, Y5
 	VBROADCASTSS (R10), Y6
-	VMULPS       Y6, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	VMULPS       Y6, Y5, Y6
-	VADDPS       Y6, Y2, Y2
+	VFMADD231PS  Y6, Y4, Y0
+	VFMADD231PS  Y6, Y5, Y2
 	VBROADCASTSS (R10)(DI*1), Y6
-	VMULPS       Y6, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y6, Y5, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y6, Y4, Y1
+	VFMADD231PS  Y6, Y5, Y3
 	VPMOVZXWD    16(R12), Y4
 	VPSLLD       $0x10, Y4, Y4
 	VPMOVZXWD    16(R13), Y5
 	VPSLLD       $0x10, Y5, Y5
 	VBROADCASTSS 4(R10), Y6
-	VMULPS       Y6, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	VMULPS       Y6, Y5, Y6
-	VADDPS       Y6, Y2, Y2
+	VFMADD231PS  Y6, Y4, Y0
+	VFMADD231PS  Y6, Y5, Y2
 	VBROADCASTSS 4(R10)(DI*1), Y6
-	VMULPS       Y6, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y6, Y5, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y6, Y4, Y1
+	VFMADD231PS  Y6, Y5, Y3
 	VPMOVZXWD    32(R12), Y4
 	VPSLLD       $0x10, Y4, Y4
 	VPMOVZXWD    32(R13), Y5
 	VPSLLD       $0x10, Y5, Y5
 	VBROADCASTSS 8(R10), Y6
-	VMULPS       Y6, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	VMULPS       Y6, Y5, Y6
-	VADDPS       Y6, Y2, Y2
+	VFMADD231PS  Y6, Y4, Y0
+	VFMADD231PS  Y6, Y5, Y2
 	VBROADCASTSS 8(R10)(DI*1), Y6
-	VMULPS       Y6, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y6, Y5, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y6, Y4, Y1
+	VFMADD231PS  Y6, Y5, Y3
 	VPMOVZXWD    48(R12), Y4
 	VPSLLD       $0x10, Y4, Y4
 	VPMOVZXWD    48(R13), Y5
 	VPSLLD       $0x10, Y5, Y5
 	VBROADCASTSS 12(R10), Y6
-	VMULPS       Y6, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	VMULPS       Y6, Y5, Y6
-	VADDPS       Y6, Y2, Y2
+	VFMADD231PS  Y6, Y4, Y0
+	VFMADD231PS  Y6, Y5, Y2
 	VBROADCASTSS 12(R10)(DI*1), Y6
-	VMULPS       Y6, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y6, Y5, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y6, Y4, Y1
+	VFMADD231PS  Y6, Y5, Y3
 	ADDQ         $0x40, R12
 	ADDQ         $0x40, R13
 	ADDQ         $0x10, R10
@@ -24176,15 +23290,11 @@ wideone:
 	VPMOVZXWD    (R13), Y5
 	VPSLLD       $0x10, Y5, Y5
 	VBROADCASTSS (R10), Y6
-	VMULPS       Y6, Y4, Y7
-	VADDPS       Y7, Y0, Y0
-	VMULPS       Y6, Y5, Y6
-	VADDPS       Y6, Y2, Y2
+	VFMADD231PS  Y6, Y4, Y0
+	VFMADD231PS  Y6, Y5, Y2
 	VBROADCASTSS (R10)(DI*1), Y6
-	VMULPS       Y6, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	VMULPS       Y6, Y5, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y6, Y4, Y1
+	VFMADD231PS  Y6, Y5, Y3
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R13
 	ADDQ         $0x04, R10
@@ -24222,35 +23332,27 @@ singlefour:
 	VPMOVZXWD    (R12), Y2
 	VPSLLD       $0x10, Y2, Y2
 	VBROADCASTSS (R10), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
+	VFMADD231PS  Y3, Y2, Y0
 	VBROADCASTSS (R10)(DI*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
+	VFMADD231PS  Y3, Y2, Y1
 	VPMOVZXWD    16(R12), Y2
 	VPSLLD       $0x10, Y2, Y2
 	VBROADCASTSS 4(R10), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
+	VFMADD231PS  Y3, Y2, Y0
 	VBROADCASTSS 4(R10)(DI*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
+	VFMADD231PS  Y3, Y2, Y1
 	VPMOVZXWD    32(R12), Y2
 	VPSLLD       $0x10, Y2, Y2
 	VBROADCASTSS 8(R10), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
+	VFMADD231PS  Y3, Y2, Y0
 	VBROADCASTSS 8(R10)(DI*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
+	VFMADD231PS  Y3, Y2, Y1
 	VPMOVZXWD    48(R12), Y2
 	VPSLLD       $0x10, Y2, Y2
 	VBROADCASTSS 12(R10), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
+	VFMADD231PS  Y3, Y2, Y0
 	VBROADCASTSS 12(R10)(DI*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
+	VFMADD231PS  Y3, Y2, Y1
 	ADDQ         $0x40, R12
 	ADDQ         $0x10, R10
 	SUBQ         $0x04, R11
@@ -24262,11 +23364,9 @@ singleone:
 	VPMOVZXWD    (R12), Y2
 	VPSLLD       $0x10, Y2, Y2
 	VBROADCASTSS (R10), Y3
-	VMULPS       Y3, Y2, Y3
-	VADDPS       Y3, Y0, Y0
+	VFMADD231PS  Y3, Y2, Y0
 	VBROADCASTSS (R10)(DI*1), Y3
-	VMULPS       Y3, Y2, Y2
-	VADDPS       Y2, Y1, Y1
+	VFMADD231PS  Y3, Y2, Y1
 	ADDQ         $0x10, R12
 	ADDQ         $0x04, R10
 	DECQ         R11
@@ -24286,7 +23386,7 @@ done:
 	RET
 
 // func fmatBF16x3(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, FMA3
 TEXT ·fmatBF16x3(SB), NOSPLIT, $0-64
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
@@ -24319,77 +23419,53 @@ widefour:
 	VPMOVZXWD    (R12), Y7
 	VPSLLD       $0x10, Y7, Y7
 	VBROADCASTSS (R9), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y0, Y0
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y3, Y3
+	VFMADD231PS  Y8, Y6, Y0
+	VFMADD231PS  Y8, Y7, Y3
 	VBROADCASTSS (R9)(DI*1), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y1, Y1
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y4, Y4
+	VFMADD231PS  Y8, Y6, Y1
+	VFMADD231PS  Y8, Y7, Y4
 	VBROADCASTSS (R9)(DI*2), Y8
-	VMULPS       Y8, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VMULPS       Y8, Y7, Y6
-	VADDPS       Y6, Y5, Y5
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y5
 	VPMOVZXWD    16(R11), Y6
 	VPSLLD       $0x10, Y6, Y6
 	VPMOVZXWD    16(R12), Y7
 	VPSLLD       $0x10, Y7, Y7
 	VBROADCASTSS 4(R9), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y0, Y0
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y3, Y3
+	VFMADD231PS  Y8, Y6, Y0
+	VFMADD231PS  Y8, Y7, Y3
 	VBROADCASTSS 4(R9)(DI*1), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y1, Y1
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y4, Y4
+	VFMADD231PS  Y8, Y6, Y1
+	VFMADD231PS  Y8, Y7, Y4
 	VBROADCASTSS 4(R9)(DI*2), Y8
-	VMULPS       Y8, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VMULPS       Y8, Y7, Y6
-	VADDPS       Y6, Y5, Y5
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y5
 	VPMOVZXWD    32(R11), Y6
 	VPSLLD       $0x10, Y6, Y6
 	VPMOVZXWD    32(R12), Y7
 	VPSLLD       $0x10, Y7, Y7
 	VBROADCASTSS 8(R9), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y0, Y0
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y3, Y3
+	VFMADD231PS  Y8, Y6, Y0
+	VFMADD231PS  Y8, Y7, Y3
 	VBROADCASTSS 8(R9)(DI*1), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y1, Y1
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y4, Y4
+	VFMADD231PS  Y8, Y6, Y1
+	VFMADD231PS  Y8, Y7, Y4
 	VBROADCASTSS 8(R9)(DI*2), Y8
-	VMULPS       Y8, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VMULPS       Y8, Y7, Y6
-	VADDPS       Y6, Y5, Y5
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y5
 	VPMOVZXWD    48(R11), Y6
 	VPSLLD       $0x10, Y6, Y6
 	VPMOVZXWD    48(R12), Y7
 	VPSLLD       $0x10, Y7, Y7
 	VBROADCASTSS 12(R9), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y0, Y0
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y3, Y3
+	VFMADD231PS  Y8, Y6, Y0
+	VFMADD231PS  Y8, Y7, Y3
 	VBROADCASTSS 12(R9)(DI*1), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y1, Y1
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y4, Y4
+	VFMADD231PS  Y8, Y6, Y1
+	VFMADD231PS  Y8, Y7, Y4
 	VBROADCASTSS 12(R9)(DI*2), Y8
-	VMULPS       Y8, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VMULPS       Y8, Y7, Y6
-	VADDPS       Y6, Y5, Y5
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y5
 	ADDQ         $0x40, R11
 	ADDQ         $0x40, R12
 	ADDQ         $0x10, R9
@@ -24404,20 +23480,14 @@ wideone:
 	VPMOVZXWD    (R12), Y7
 	VPSLLD       $0x10, Y7, Y7
 	VBROADCASTSS (R9), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y0, Y0
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y3, Y3
+	VFMADD231PS  Y8, Y6, Y0
+	VFMADD231PS  Y8, Y7, Y3
 	VBROADCASTSS (R9)(DI*1), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y1, Y1
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y4, Y4
+	VFMADD231PS  Y8, Y6, Y1
+	VFMADD231PS  Y8, Y7, Y4
 	VBROADCASTSS (R9)(DI*2), Y8
-	VMULPS       Y8, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VMULPS       Y8, Y7, Y6
-	VADDPS       Y6, Y5, Y5
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y5
 	ADDQ         $0x10, R11
 	ADDQ         $0x10, R12
 	ADDQ         $0x04, R9
@@ -24455,47 +23525,35 @@ singlefour:
 	VPMOVZXWD    (R11), Y3
 	VPSLLD       $0x10, Y3, Y3
 	VBROADCASTSS (R9), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y0, Y0
+	VFMADD231PS  Y4, Y3, Y0
 	VBROADCASTSS (R9)(DI*1), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y1, Y1
+	VFMADD231PS  Y4, Y3, Y1
 	VBROADCASTSS (R9)(DI*2), Y4
-	VMULPS       Y4, Y3, Y3
-	VADDPS       Y3, Y2, Y2
+	VFMADD231PS  Y4, Y3, Y2
 	VPMOVZXWD    16(R11), Y3
 	VPSLLD       $0x10, Y3, Y3
 	VBROADCASTSS 4(R9), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y0, Y0
+	VFMADD231PS  Y4, Y3, Y0
 	VBROADCASTSS 4(R9)(DI*1), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y1, Y1
+	VFMADD231PS  Y4, Y3, Y1
 	VBROADCASTSS 4(R9)(DI*2), Y4
-	VMULPS       Y4, Y3, Y3
-	VADDPS       Y3, Y2, Y2
+	VFMADD231PS  Y4, Y3, Y2
 	VPMOVZXWD    32(R11), Y3
 	VPSLLD       $0x10, Y3, Y3
 	VBROADCASTSS 8(R9), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y0, Y0
+	VFMADD231PS  Y4, Y3, Y0
 	VBROADCASTSS 8(R9)(DI*1), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y1, Y1
+	VFMADD231PS  Y4, Y3, Y1
 	VBROADCASTSS 8(R9)(DI*2), Y4
-	VMULPS       Y4, Y3, Y3
-	VADDPS       Y3, Y2, Y2
+	VFMADD231PS  Y4, Y3, Y2
 	VPMOVZXWD    48(R11), Y3
 	VPSLLD       $0x10, Y3, Y3
 	VBROADCASTSS 12(R9), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y0, Y0
+	VFMADD231PS  Y4, Y3, Y0
 	VBROADCASTSS 12(R9)(DI*1), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y1, Y1
+	VFMADD231PS  Y4, Y3, Y1
 	VBROADCASTSS 12(R9)(DI*2), Y4
-	VMULPS       Y4, Y3, Y3
-	VADDPS       Y3, Y2, Y2
+	VFMADD231PS  Y4, Y3, Y2
 	ADDQ         $0x40, R11
 	ADDQ         $0x10, R9
 	SUBQ         $0x04, R10
@@ -24507,14 +23565,11 @@ singleone:
 	VPMOVZXWD    (R11), Y3
 	VPSLLD       $0x10, Y3, Y3
 	VBROADCASTSS (R9), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y0, Y0
+	VFMADD231PS  Y4, Y3, Y0
 	VBROADCASTSS (R9)(DI*1), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y1, Y1
+	VFMADD231PS  Y4, Y3, Y1
 	VBROADCASTSS (R9)(DI*2), Y4
-	VMULPS       Y4, Y3, Y3
-	VADDPS       Y3, Y2, Y2
+	VFMADD231PS  Y4, Y3, Y2
 	ADDQ         $0x10, R11
 	ADDQ         $0x04, R9
 	DECQ         R10
@@ -24536,7 +23591,7 @@ done:
 	RET
 
 // func fmatAccBF16x3(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, alpha *float32)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, FMA3
 TEXT ·fmatAccBF16x3(SB), NOSPLIT, $0-72
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
@@ -24576,77 +23631,53 @@ widefour:
 	VPMOVZXWD    (R13), Y7
 	VPSLLD       $0x10, Y7, Y7
 	VBROADCASTSS (R10), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y0, Y0
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y3, Y3
+	VFMADD231PS  Y8, Y6, Y0
+	VFMADD231PS  Y8, Y7, Y3
 	VBROADCASTSS (R10)(DI*1), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y1, Y1
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y4, Y4
+	VFMADD231PS  Y8, Y6, Y1
+	VFMADD231PS  Y8, Y7, Y4
 	VBROADCASTSS (R10)(DI*2), Y8
-	VMULPS       Y8, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VMULPS       Y8, Y7, Y6
-	VADDPS       Y6, Y5, Y5
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y5
 	VPMOVZXWD    16(R12), Y6
 	VPSLLD       $0x10, Y6, Y6
 	VPMOVZXWD    16(R13), Y7
 	VPSLLD       $0x10, Y7, Y7
 	VBROADCASTSS 4(R10), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y0, Y0
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y3, Y3
+	VFMADD231PS  Y8, Y6, Y0
+	VFMADD231PS  Y8, Y7, Y3
 	VBROADCASTSS 4(R10)(DI*1), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y1, Y1
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y4, Y4
+	VFMADD231PS  Y8, Y6, Y1
+	VFMADD231PS  Y8, Y7, Y4
 	VBROADCASTSS 4(R10)(DI*2), Y8
-	VMULPS       Y8, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VMULPS       Y8, Y7, Y6
-	VADDPS       Y6, Y5, Y5
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y5
 	VPMOVZXWD    32(R12), Y6
 	VPSLLD       $0x10, Y6, Y6
 	VPMOVZXWD    32(R13), Y7
 	VPSLLD       $0x10, Y7, Y7
 	VBROADCASTSS 8(R10), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y0, Y0
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y3, Y3
+	VFMADD231PS  Y8, Y6, Y0
+	VFMADD231PS  Y8, Y7, Y3
 	VBROADCASTSS 8(R10)(DI*1), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y1, Y1
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y4, Y4
+	VFMADD231PS  Y8, Y6, Y1
+	VFMADD231PS  Y8, Y7, Y4
 	VBROADCASTSS 8(R10)(DI*2), Y8
-	VMULPS       Y8, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VMULPS       Y8, Y7, Y6
-	VADDPS       Y6, Y5, Y5
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y5
 	VPMOVZXWD    48(R12), Y6
 	VPSLLD       $0x10, Y6, Y6
 	VPMOVZXWD    48(R13), Y7
 	VPSLLD       $0x10, Y7, Y7
 	VBROADCASTSS 12(R10), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y0, Y0
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y3, Y3
+	VFMADD231PS  Y8, Y6, Y0
+	VFMADD231PS  Y8, Y7, Y3
 	VBROADCASTSS 12(R10)(DI*1), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y1, Y1
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y4, Y4
+	VFMADD231PS  Y8, Y6, Y1
+	VFMADD231PS  Y8, Y7, Y4
 	VBROADCASTSS 12(R10)(DI*2), Y8
-	VMULPS       Y8, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VMULPS       Y8, Y7, Y6
-	VADDPS       Y6, Y5, Y5
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y5
 	ADDQ         $0x40, R12
 	ADDQ         $0x40, R13
 	ADDQ         $0x10, R10
@@ -24661,20 +23692,14 @@ wideone:
 	VPMOVZXWD    (R13), Y7
 	VPSLLD       $0x10, Y7, Y7
 	VBROADCASTSS (R10), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y0, Y0
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y3, Y3
+	VFMADD231PS  Y8, Y6, Y0
+	VFMADD231PS  Y8, Y7, Y3
 	VBROADCASTSS (R10)(DI*1), Y8
-	VMULPS       Y8, Y6, Y9
-	VADDPS       Y9, Y1, Y1
-	VMULPS       Y8, Y7, Y8
-	VADDPS       Y8, Y4, Y4
+	VFMADD231PS  Y8, Y6, Y1
+	VFMADD231PS  Y8, Y7, Y4
 	VBROADCASTSS (R10)(DI*2), Y8
-	VMULPS       Y8, Y6, Y6
-	VADDPS       Y6, Y2, Y2
-	VMULPS       Y8, Y7, Y6
-	VADDPS       Y6, Y5, Y5
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y5
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R13
 	ADDQ         $0x04, R10
@@ -24718,47 +23743,35 @@ singlefour:
 	VPMOVZXWD    (R12), Y3
 	VPSLLD       $0x10, Y3, Y3
 	VBROADCASTSS (R10), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y0, Y0
+	VFMADD231PS  Y4, Y3, Y0
 	VBROADCASTSS (R10)(DI*1), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y1, Y1
+	VFMADD231PS  Y4, Y3, Y1
 	VBROADCASTSS (R10)(DI*2), Y4
-	VMULPS       Y4, Y3, Y3
-	VADDPS       Y3, Y2, Y2
+	VFMADD231PS  Y4, Y3, Y2
 	VPMOVZXWD    16(R12), Y3
 	VPSLLD       $0x10, Y3, Y3
 	VBROADCASTSS 4(R10), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y0, Y0
+	VFMADD231PS  Y4, Y3, Y0
 	VBROADCASTSS 4(R10)(DI*1), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y1, Y1
+	VFMADD231PS  Y4, Y3, Y1
 	VBROADCASTSS 4(R10)(DI*2), Y4
-	VMULPS       Y4, Y3, Y3
-	VADDPS       Y3, Y2, Y2
+	VFMADD231PS  Y4, Y3, Y2
 	VPMOVZXWD    32(R12), Y3
 	VPSLLD       $0x10, Y3, Y3
 	VBROADCASTSS 8(R10), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y0, Y0
+	VFMADD231PS  Y4, Y3, Y0
 	VBROADCASTSS 8(R10)(DI*1), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y1, Y1
+	VFMADD231PS  Y4, Y3, Y1
 	VBROADCASTSS 8(R10)(DI*2), Y4
-	VMULPS       Y4, Y3, Y3
-	VADDPS       Y3, Y2, Y2
+	VFMADD231PS  Y4, Y3, Y2
 	VPMOVZXWD    48(R12), Y3
 	VPSLLD       $0x10, Y3, Y3
 	VBROADCASTSS 12(R10), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y0, Y0
+	VFMADD231PS  Y4, Y3, Y0
 	VBROADCASTSS 12(R10)(DI*1), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y1, Y1
+	VFMADD231PS  Y4, Y3, Y1
 	VBROADCASTSS 12(R10)(DI*2), Y4
-	VMULPS       Y4, Y3, Y3
-	VADDPS       Y3, Y2, Y2
+	VFMADD231PS  Y4, Y3, Y2
 	ADDQ         $0x40, R12
 	ADDQ         $0x10, R10
 	SUBQ         $0x04, R11
@@ -24770,14 +23783,11 @@ singleone:
 	VPMOVZXWD    (R12), Y3
 	VPSLLD       $0x10, Y3, Y3
 	VBROADCASTSS (R10), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y0, Y0
+	VFMADD231PS  Y4, Y3, Y0
 	VBROADCASTSS (R10)(DI*1), Y4
-	VMULPS       Y4, Y3, Y4
-	VADDPS       Y4, Y1, Y1
+	VFMADD231PS  Y4, Y3, Y1
 	VBROADCASTSS (R10)(DI*2), Y4
-	VMULPS       Y4, Y3, Y3
-	VADDPS       Y3, Y2, Y2
+	VFMADD231PS  Y4, Y3, Y2
 	ADDQ         $0x10, R12
 	ADDQ         $0x04, R10
 	DECQ         R11
@@ -24799,7 +23809,7 @@ done:
 	RET
 
 // func fmatBF16x4(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, FMA3
 TEXT ·fmatBF16x4(SB), NOSPLIT, $0-64
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
@@ -24836,97 +23846,65 @@ widefour:
 	VPMOVZXWD    (R13), Y9
 	VPSLLD       $0x10, Y9, Y9
 	VBROADCASTSS (R9), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y0, Y0
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y4, Y4
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
 	VBROADCASTSS (R9)(DI*1), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y1, Y1
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y5, Y5
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
 	VBROADCASTSS (R9)(DI*2), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y2, Y2
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y6, Y6
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
 	VBROADCASTSS (R11), Y10
-	VMULPS       Y10, Y8, Y8
-	VADDPS       Y8, Y3, Y3
-	VMULPS       Y10, Y9, Y8
-	VADDPS       Y8, Y7, Y7
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
 	VPMOVZXWD    16(R12), Y8
 	VPSLLD       $0x10, Y8, Y8
 	VPMOVZXWD    16(R13), Y9
 	VPSLLD       $0x10, Y9, Y9
 	VBROADCASTSS 4(R9), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y0, Y0
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y4, Y4
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
 	VBROADCASTSS 4(R9)(DI*1), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y1, Y1
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y5, Y5
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
 	VBROADCASTSS 4(R9)(DI*2), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y2, Y2
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y6, Y6
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
 	VBROADCASTSS 4(R11), Y10
-	VMULPS       Y10, Y8, Y8
-	VADDPS       Y8, Y3, Y3
-	VMULPS       Y10, Y9, Y8
-	VADDPS       Y8, Y7, Y7
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
 	VPMOVZXWD    32(R12), Y8
 	VPSLLD       $0x10, Y8, Y8
 	VPMOVZXWD    32(R13), Y9
 	VPSLLD       $0x10, Y9, Y9
 	VBROADCASTSS 8(R9), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y0, Y0
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y4, Y4
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
 	VBROADCASTSS 8(R9)(DI*1), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y1, Y1
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y5, Y5
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
 	VBROADCASTSS 8(R9)(DI*2), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y2, Y2
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y6, Y6
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
 	VBROADCASTSS 8(R11), Y10
-	VMULPS       Y10, Y8, Y8
-	VADDPS       Y8, Y3, Y3
-	VMULPS       Y10, Y9, Y8
-	VADDPS       Y8, Y7, Y7
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
 	VPMOVZXWD    48(R12), Y8
 	VPSLLD       $0x10, Y8, Y8
 	VPMOVZXWD    48(R13), Y9
 	VPSLLD       $0x10, Y9, Y9
 	VBROADCASTSS 12(R9), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y0, Y0
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y4, Y4
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
 	VBROADCASTSS 12(R9)(DI*1), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y1, Y1
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y5, Y5
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
 	VBROADCASTSS 12(R9)(DI*2), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y2, Y2
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y6, Y6
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
 	VBROADCASTSS 12(R11), Y10
-	VMULPS       Y10, Y8, Y8
-	VADDPS       Y8, Y3, Y3
-	VMULPS       Y10, Y9, Y8
-	VADDPS       Y8, Y7, Y7
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
 	ADDQ         $0x40, R12
 	ADDQ         $0x40, R13
 	ADDQ         $0x10, R9
@@ -24942,25 +23920,17 @@ wideone:
 	VPMOVZXWD    (R13), Y9
 	VPSLLD       $0x10, Y9, Y9
 	VBROADCASTSS (R9), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y0, Y0
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y4, Y4
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
 	VBROADCASTSS (R9)(DI*1), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y1, Y1
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y5, Y5
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
 	VBROADCASTSS (R9)(DI*2), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y2, Y2
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y6, Y6
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
 	VBROADCASTSS (R11), Y10
-	VMULPS       Y10, Y8, Y8
-	VADDPS       Y8, Y3, Y3
-	VMULPS       Y10, Y9, Y8
-	VADDPS       Y8, Y7, Y7
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
 	ADDQ         $0x10, R12
 	ADDQ         $0x10, R13
 	ADDQ         $0x04, R9
@@ -25005,59 +23975,43 @@ singlefour:
 	VPMOVZXWD    (R12), Y4
 	VPSLLD       $0x10, Y4, Y4
 	VBROADCASTSS (R9), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
+	VFMADD231PS  Y5, Y4, Y0
 	VBROADCASTSS (R9)(DI*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y1, Y1
+	VFMADD231PS  Y5, Y4, Y1
 	VBROADCASTSS (R9)(DI*2), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
+	VFMADD231PS  Y5, Y4, Y2
 	VBROADCASTSS (R11), Y5
-	VMULPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y5, Y4, Y3
 	VPMOVZXWD    16(R12), Y4
 	VPSLLD       $0x10, Y4, Y4
 	VBROADCASTSS 4(R9), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
+	VFMADD231PS  Y5, Y4, Y0
 	VBROADCASTSS 4(R9)(DI*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y1, Y1
+	VFMADD231PS  Y5, Y4, Y1
 	VBROADCASTSS 4(R9)(DI*2), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
+	VFMADD231PS  Y5, Y4, Y2
 	VBROADCASTSS 4(R11), Y5
-	VMULPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y5, Y4, Y3
 	VPMOVZXWD    32(R12), Y4
 	VPSLLD       $0x10, Y4, Y4
 	VBROADCASTSS 8(R9), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
+	VFMADD231PS  Y5, Y4, Y0
 	VBROADCASTSS 8(R9)(DI*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y1, Y1
+	VFMADD231PS  Y5, Y4, Y1
 	VBROADCASTSS 8(R9)(DI*2), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
+	VFMADD231PS  Y5, Y4, Y2
 	VBROADCASTSS 8(R11), Y5
-	VMULPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y5, Y4, Y3
 	VPMOVZXWD    48(R12), Y4
 	VPSLLD       $0x10, Y4, Y4
 	VBROADCASTSS 12(R9), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
+	VFMADD231PS  Y5, Y4, Y0
 	VBROADCASTSS 12(R9)(DI*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y1, Y1
+	VFMADD231PS  Y5, Y4, Y1
 	VBROADCASTSS 12(R9)(DI*2), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
+	VFMADD231PS  Y5, Y4, Y2
 	VBROADCASTSS 12(R11), Y5
-	VMULPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y5, Y4, Y3
 	ADDQ         $0x40, R12
 	ADDQ         $0x10, R9
 	ADDQ         $0x10, R11
@@ -25070,17 +24024,13 @@ singleone:
 	VPMOVZXWD    (R12), Y4
 	VPSLLD       $0x10, Y4, Y4
 	VBROADCASTSS (R9), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
+	VFMADD231PS  Y5, Y4, Y0
 	VBROADCASTSS (R9)(DI*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y1, Y1
+	VFMADD231PS  Y5, Y4, Y1
 	VBROADCASTSS (R9)(DI*2), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
+	VFMADD231PS  Y5, Y4, Y2
 	VBROADCASTSS (R11), Y5
-	VMULPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y5, Y4, Y3
 	ADDQ         $0x10, R12
 	ADDQ         $0x04, R9
 	ADDQ         $0x04, R11
@@ -25105,7 +24055,7 @@ done:
 	RET
 
 // func fmatAccBF16x4(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, alpha *float32)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, FMA3
 TEXT ·fmatAccBF16x4(SB), NOSPLIT, $0-72
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
@@ -25151,97 +24101,65 @@ widefour:
 	VPMOVZXWD    (R14), Y9
 	VPSLLD       $0x10, Y9, Y9
 	VBROADCASTSS (R10), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y0, Y0
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y4, Y4
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
 	VBROADCASTSS (R10)(DI*1), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y1, Y1
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y5, Y5
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
 	VBROADCASTSS (R10)(DI*2), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y2, Y2
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y6, Y6
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
 	VBROADCASTSS (R12), Y10
-	VMULPS       Y10, Y8, Y8
-	VADDPS       Y8, Y3, Y3
-	VMULPS       Y10, Y9, Y8
-	VADDPS       Y8, Y7, Y7
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
 	VPMOVZXWD    16(R13), Y8
 	VPSLLD       $0x10, Y8, Y8
 	VPMOVZXWD    16(R14), Y9
 	VPSLLD       $0x10, Y9, Y9
 	VBROADCASTSS 4(R10), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y0, Y0
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y4, Y4
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
 	VBROADCASTSS 4(R10)(DI*1), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y1, Y1
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y5, Y5
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
 	VBROADCASTSS 4(R10)(DI*2), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y2, Y2
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y6, Y6
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
 	VBROADCASTSS 4(R12), Y10
-	VMULPS       Y10, Y8, Y8
-	VADDPS       Y8, Y3, Y3
-	VMULPS       Y10, Y9, Y8
-	VADDPS       Y8, Y7, Y7
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
 	VPMOVZXWD    32(R13), Y8
 	VPSLLD       $0x10, Y8, Y8
 	VPMOVZXWD    32(R14), Y9
 	VPSLLD       $0x10, Y9, Y9
 	VBROADCASTSS 8(R10), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y0, Y0
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y4, Y4
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
 	VBROADCASTSS 8(R10)(DI*1), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y1, Y1
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y5, Y5
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
 	VBROADCASTSS 8(R10)(DI*2), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y2, Y2
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y6, Y6
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
 	VBROADCASTSS 8(R12), Y10
-	VMULPS       Y10, Y8, Y8
-	VADDPS       Y8, Y3, Y3
-	VMULPS       Y10, Y9, Y8
-	VADDPS       Y8, Y7, Y7
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
 	VPMOVZXWD    48(R13), Y8
 	VPSLLD       $0x10, Y8, Y8
 	VPMOVZXWD    48(R14), Y9
 	VPSLLD       $0x10, Y9, Y9
 	VBROADCASTSS 12(R10), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y0, Y0
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y4, Y4
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
 	VBROADCASTSS 12(R10)(DI*1), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y1, Y1
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y5, Y5
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
 	VBROADCASTSS 12(R10)(DI*2), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y2, Y2
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y6, Y6
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
 	VBROADCASTSS 12(R12), Y10
-	VMULPS       Y10, Y8, Y8
-	VADDPS       Y8, Y3, Y3
-	VMULPS       Y10, Y9, Y8
-	VADDPS       Y8, Y7, Y7
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
 	ADDQ         $0x40, R13
 	ADDQ         $0x40, R14
 	ADDQ         $0x10, R10
@@ -25257,25 +24175,17 @@ wideone:
 	VPMOVZXWD    (R14), Y9
 	VPSLLD       $0x10, Y9, Y9
 	VBROADCASTSS (R10), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y0, Y0
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y4, Y4
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
 	VBROADCASTSS (R10)(DI*1), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y1, Y1
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y5, Y5
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
 	VBROADCASTSS (R10)(DI*2), Y10
-	VMULPS       Y10, Y8, Y11
-	VADDPS       Y11, Y2, Y2
-	VMULPS       Y10, Y9, Y10
-	VADDPS       Y10, Y6, Y6
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
 	VBROADCASTSS (R12), Y10
-	VMULPS       Y10, Y8, Y8
-	VADDPS       Y8, Y3, Y3
-	VMULPS       Y10, Y9, Y8
-	VADDPS       Y8, Y7, Y7
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
 	ADDQ         $0x10, R13
 	ADDQ         $0x10, R14
 	ADDQ         $0x04, R10
@@ -25328,59 +24238,43 @@ singlefour:
 	VPMOVZXWD    (R13), Y4
 	VPSLLD       $0x10, Y4, Y4
 	VBROADCASTSS (R10), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
+	VFMADD231PS  Y5, Y4, Y0
 	VBROADCASTSS (R10)(DI*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y1, Y1
+	VFMADD231PS  Y5, Y4, Y1
 	VBROADCASTSS (R10)(DI*2), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
+	VFMADD231PS  Y5, Y4, Y2
 	VBROADCASTSS (R12), Y5
-	VMULPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y5, Y4, Y3
 	VPMOVZXWD    16(R13), Y4
 	VPSLLD       $0x10, Y4, Y4
 	VBROADCASTSS 4(R10), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
+	VFMADD231PS  Y5, Y4, Y0
 	VBROADCASTSS 4(R10)(DI*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y1, Y1
+	VFMADD231PS  Y5, Y4, Y1
 	VBROADCASTSS 4(R10)(DI*2), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
+	VFMADD231PS  Y5, Y4, Y2
 	VBROADCASTSS 4(R12), Y5
-	VMULPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y5, Y4, Y3
 	VPMOVZXWD    32(R13), Y4
 	VPSLLD       $0x10, Y4, Y4
 	VBROADCASTSS 8(R10), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
+	VFMADD231PS  Y5, Y4, Y0
 	VBROADCASTSS 8(R10)(DI*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y1, Y1
+	VFMADD231PS  Y5, Y4, Y1
 	VBROADCASTSS 8(R10)(DI*2), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
+	VFMADD231PS  Y5, Y4, Y2
 	VBROADCASTSS 8(R12), Y5
-	VMULPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y5, Y4, Y3
 	VPMOVZXWD    48(R13), Y4
 	VPSLLD       $0x10, Y4, Y4
 	VBROADCASTSS 12(R10), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
+	VFMADD231PS  Y5, Y4, Y0
 	VBROADCASTSS 12(R10)(DI*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y1, Y1
+	VFMADD231PS  Y5, Y4, Y1
 	VBROADCASTSS 12(R10)(DI*2), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
+	VFMADD231PS  Y5, Y4, Y2
 	VBROADCASTSS 12(R12), Y5
-	VMULPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y5, Y4, Y3
 	ADDQ         $0x40, R13
 	ADDQ         $0x10, R10
 	ADDQ         $0x10, R12
@@ -25393,17 +24287,13 @@ singleone:
 	VPMOVZXWD    (R13), Y4
 	VPSLLD       $0x10, Y4, Y4
 	VBROADCASTSS (R10), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y0, Y0
+	VFMADD231PS  Y5, Y4, Y0
 	VBROADCASTSS (R10)(DI*1), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y1, Y1
+	VFMADD231PS  Y5, Y4, Y1
 	VBROADCASTSS (R10)(DI*2), Y5
-	VMULPS       Y5, Y4, Y5
-	VADDPS       Y5, Y2, Y2
+	VFMADD231PS  Y5, Y4, Y2
 	VBROADCASTSS (R12), Y5
-	VMULPS       Y5, Y4, Y4
-	VADDPS       Y4, Y3, Y3
+	VFMADD231PS  Y5, Y4, Y3
 	ADDQ         $0x10, R13
 	ADDQ         $0x04, R10
 	ADDQ         $0x04, R12

@@ -74,8 +74,7 @@ block:
 	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD484 // fadd v4.4s, v4.4s, v12.4s
+	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
 	ADD $16, R2, R13
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x3DC00120 // ldr q0, [x9, #0]
@@ -110,8 +109,7 @@ block:
 	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD4A5 // fadd v5.4s, v5.4s, v12.4s
+	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
 	ADD $144, R2
 	ADD $48, R9
 	SUBS $1, R7
@@ -191,13 +189,11 @@ block:
 	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD484 // fadd v4.4s, v4.4s, v12.4s
+	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
 	WORD $0x6F814A8D // mls v13.4s, v20.4s, v1.s[2]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4C6 // fadd v6.4s, v6.4s, v13.4s
+	WORD $0x4E2DCF46 // fmla v6.4s, v26.4s, v13.4s
 	ADD $16, R2, R13
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
@@ -244,13 +240,11 @@ block:
 	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD4A5 // fadd v5.4s, v5.4s, v12.4s
+	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
 	WORD $0x6F814A8D // mls v13.4s, v20.4s, v1.s[2]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4E7 // fadd v7.4s, v7.4s, v13.4s
+	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
 	ADD $144, R2
 	ADD $48, R9
 	ADD $48, R10
@@ -349,18 +343,15 @@ block:
 	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD484 // fadd v4.4s, v4.4s, v12.4s
+	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
 	WORD $0x6F814A8D // mls v13.4s, v20.4s, v1.s[2]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4C6 // fadd v6.4s, v6.4s, v13.4s
+	WORD $0x4E2DCF46 // fmla v6.4s, v26.4s, v13.4s
 	WORD $0x6F824A8E // mls v14.4s, v20.4s, v2.s[2]
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
-	WORD $0x6E2EDF4E // fmul v14.4s, v26.4s, v14.4s
-	WORD $0x4E2ED508 // fadd v8.4s, v8.4s, v14.4s
+	WORD $0x4E2ECF48 // fmla v8.4s, v26.4s, v14.4s
 	ADD $16, R2, R13
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
@@ -419,18 +410,15 @@ block:
 	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD4A5 // fadd v5.4s, v5.4s, v12.4s
+	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
 	WORD $0x6F814A8D // mls v13.4s, v20.4s, v1.s[2]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4E7 // fadd v7.4s, v7.4s, v13.4s
+	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
 	WORD $0x6F824A8E // mls v14.4s, v20.4s, v2.s[2]
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
-	WORD $0x6E2EDF4E // fmul v14.4s, v26.4s, v14.4s
-	WORD $0x4E2ED529 // fadd v9.4s, v9.4s, v14.4s
+	WORD $0x4E2ECF49 // fmla v9.4s, v26.4s, v14.4s
 	ADD $144, R2
 	ADD $48, R9
 	ADD $48, R10
@@ -548,23 +536,19 @@ block:
 	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD484 // fadd v4.4s, v4.4s, v12.4s
+	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
 	WORD $0x6F814A8D // mls v13.4s, v20.4s, v1.s[2]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4C6 // fadd v6.4s, v6.4s, v13.4s
+	WORD $0x4E2DCF46 // fmla v6.4s, v26.4s, v13.4s
 	WORD $0x6F824A8E // mls v14.4s, v20.4s, v2.s[2]
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
-	WORD $0x6E2EDF4E // fmul v14.4s, v26.4s, v14.4s
-	WORD $0x4E2ED508 // fadd v8.4s, v8.4s, v14.4s
+	WORD $0x4E2ECF48 // fmla v8.4s, v26.4s, v14.4s
 	WORD $0x6F834A8F // mls v15.4s, v20.4s, v3.s[2]
 	WORD $0x4F83931A // fmul v26.4s, v24.4s, v3.s[0]
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
-	WORD $0x6E2FDF4F // fmul v15.4s, v26.4s, v15.4s
-	WORD $0x4E2FD54A // fadd v10.4s, v10.4s, v15.4s
+	WORD $0x4E2FCF4A // fmla v10.4s, v26.4s, v15.4s
 	ADD $16, R2, R13
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
@@ -635,23 +619,19 @@ block:
 	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD4A5 // fadd v5.4s, v5.4s, v12.4s
+	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
 	WORD $0x6F814A8D // mls v13.4s, v20.4s, v1.s[2]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4E7 // fadd v7.4s, v7.4s, v13.4s
+	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
 	WORD $0x6F824A8E // mls v14.4s, v20.4s, v2.s[2]
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
-	WORD $0x6E2EDF4E // fmul v14.4s, v26.4s, v14.4s
-	WORD $0x4E2ED529 // fadd v9.4s, v9.4s, v14.4s
+	WORD $0x4E2ECF49 // fmla v9.4s, v26.4s, v14.4s
 	WORD $0x6F834A8F // mls v15.4s, v20.4s, v3.s[2]
 	WORD $0x4F83931A // fmul v26.4s, v24.4s, v3.s[0]
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
-	WORD $0x6E2FDF4F // fmul v15.4s, v26.4s, v15.4s
-	WORD $0x4E2FD56B // fadd v11.4s, v11.4s, v15.4s
+	WORD $0x4E2FCF4B // fmla v11.4s, v26.4s, v15.4s
 	ADD $144, R2
 	ADD $48, R9
 	ADD $48, R10
@@ -724,10 +704,8 @@ block:
 	WORD $0x3DC00920 // ldr q0, [x9, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD484 // fadd v4.4s, v4.4s, v12.4s
-	WORD $0x4FA0933A // fmul v26.4s, v25.4s, v0.s[1]
-	WORD $0x4E3AD484 // fadd v4.4s, v4.4s, v26.4s
+	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
+	WORD $0x4FA01324 // fmla v4.4s, v25.4s, v0.s[1]
 	ADD $32, R2, R13
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x3DC00120 // ldr q0, [x9, #0]
@@ -763,10 +741,8 @@ block:
 	WORD $0x3DC00920 // ldr q0, [x9, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD4A5 // fadd v5.4s, v5.4s, v12.4s
-	WORD $0x4FA0933A // fmul v26.4s, v25.4s, v0.s[1]
-	WORD $0x4E3AD4A5 // fadd v5.4s, v5.4s, v26.4s
+	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
+	WORD $0x4FA01325 // fmla v5.4s, v25.4s, v0.s[1]
 	ADD $160, R2
 	ADD $48, R9
 	SUBS $1, R7
@@ -846,16 +822,12 @@ block:
 	WORD $0x3DC00941 // ldr q1, [x10, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD484 // fadd v4.4s, v4.4s, v12.4s
-	WORD $0x4FA0933A // fmul v26.4s, v25.4s, v0.s[1]
-	WORD $0x4E3AD484 // fadd v4.4s, v4.4s, v26.4s
+	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
+	WORD $0x4FA01324 // fmla v4.4s, v25.4s, v0.s[1]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4C6 // fadd v6.4s, v6.4s, v13.4s
-	WORD $0x4FA1933A // fmul v26.4s, v25.4s, v1.s[1]
-	WORD $0x4E3AD4C6 // fadd v6.4s, v6.4s, v26.4s
+	WORD $0x4E2DCF46 // fmla v6.4s, v26.4s, v13.4s
+	WORD $0x4FA11326 // fmla v6.4s, v25.4s, v1.s[1]
 	ADD $32, R2, R13
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
@@ -903,16 +875,12 @@ block:
 	WORD $0x3DC00941 // ldr q1, [x10, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD4A5 // fadd v5.4s, v5.4s, v12.4s
-	WORD $0x4FA0933A // fmul v26.4s, v25.4s, v0.s[1]
-	WORD $0x4E3AD4A5 // fadd v5.4s, v5.4s, v26.4s
+	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
+	WORD $0x4FA01325 // fmla v5.4s, v25.4s, v0.s[1]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4E7 // fadd v7.4s, v7.4s, v13.4s
-	WORD $0x4FA1933A // fmul v26.4s, v25.4s, v1.s[1]
-	WORD $0x4E3AD4E7 // fadd v7.4s, v7.4s, v26.4s
+	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
+	WORD $0x4FA11327 // fmla v7.4s, v25.4s, v1.s[1]
 	ADD $160, R2
 	ADD $48, R9
 	ADD $48, R10
@@ -1011,22 +979,16 @@ block:
 	WORD $0x3DC00962 // ldr q2, [x11, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD484 // fadd v4.4s, v4.4s, v12.4s
-	WORD $0x4FA0933A // fmul v26.4s, v25.4s, v0.s[1]
-	WORD $0x4E3AD484 // fadd v4.4s, v4.4s, v26.4s
+	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
+	WORD $0x4FA01324 // fmla v4.4s, v25.4s, v0.s[1]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4C6 // fadd v6.4s, v6.4s, v13.4s
-	WORD $0x4FA1933A // fmul v26.4s, v25.4s, v1.s[1]
-	WORD $0x4E3AD4C6 // fadd v6.4s, v6.4s, v26.4s
+	WORD $0x4E2DCF46 // fmla v6.4s, v26.4s, v13.4s
+	WORD $0x4FA11326 // fmla v6.4s, v25.4s, v1.s[1]
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
-	WORD $0x6E2EDF4E // fmul v14.4s, v26.4s, v14.4s
-	WORD $0x4E2ED508 // fadd v8.4s, v8.4s, v14.4s
-	WORD $0x4FA2933A // fmul v26.4s, v25.4s, v2.s[1]
-	WORD $0x4E3AD508 // fadd v8.4s, v8.4s, v26.4s
+	WORD $0x4E2ECF48 // fmla v8.4s, v26.4s, v14.4s
+	WORD $0x4FA21328 // fmla v8.4s, v25.4s, v2.s[1]
 	ADD $32, R2, R13
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
@@ -1086,22 +1048,16 @@ block:
 	WORD $0x3DC00962 // ldr q2, [x11, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD4A5 // fadd v5.4s, v5.4s, v12.4s
-	WORD $0x4FA0933A // fmul v26.4s, v25.4s, v0.s[1]
-	WORD $0x4E3AD4A5 // fadd v5.4s, v5.4s, v26.4s
+	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
+	WORD $0x4FA01325 // fmla v5.4s, v25.4s, v0.s[1]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4E7 // fadd v7.4s, v7.4s, v13.4s
-	WORD $0x4FA1933A // fmul v26.4s, v25.4s, v1.s[1]
-	WORD $0x4E3AD4E7 // fadd v7.4s, v7.4s, v26.4s
+	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
+	WORD $0x4FA11327 // fmla v7.4s, v25.4s, v1.s[1]
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
-	WORD $0x6E2EDF4E // fmul v14.4s, v26.4s, v14.4s
-	WORD $0x4E2ED529 // fadd v9.4s, v9.4s, v14.4s
-	WORD $0x4FA2933A // fmul v26.4s, v25.4s, v2.s[1]
-	WORD $0x4E3AD529 // fadd v9.4s, v9.4s, v26.4s
+	WORD $0x4E2ECF49 // fmla v9.4s, v26.4s, v14.4s
+	WORD $0x4FA21329 // fmla v9.4s, v25.4s, v2.s[1]
 	ADD $160, R2
 	ADD $48, R9
 	ADD $48, R10
@@ -1219,28 +1175,20 @@ block:
 	WORD $0x3DC00983 // ldr q3, [x12, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD484 // fadd v4.4s, v4.4s, v12.4s
-	WORD $0x4FA0933A // fmul v26.4s, v25.4s, v0.s[1]
-	WORD $0x4E3AD484 // fadd v4.4s, v4.4s, v26.4s
+	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
+	WORD $0x4FA01324 // fmla v4.4s, v25.4s, v0.s[1]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4C6 // fadd v6.4s, v6.4s, v13.4s
-	WORD $0x4FA1933A // fmul v26.4s, v25.4s, v1.s[1]
-	WORD $0x4E3AD4C6 // fadd v6.4s, v6.4s, v26.4s
+	WORD $0x4E2DCF46 // fmla v6.4s, v26.4s, v13.4s
+	WORD $0x4FA11326 // fmla v6.4s, v25.4s, v1.s[1]
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
-	WORD $0x6E2EDF4E // fmul v14.4s, v26.4s, v14.4s
-	WORD $0x4E2ED508 // fadd v8.4s, v8.4s, v14.4s
-	WORD $0x4FA2933A // fmul v26.4s, v25.4s, v2.s[1]
-	WORD $0x4E3AD508 // fadd v8.4s, v8.4s, v26.4s
+	WORD $0x4E2ECF48 // fmla v8.4s, v26.4s, v14.4s
+	WORD $0x4FA21328 // fmla v8.4s, v25.4s, v2.s[1]
 	WORD $0x4F83931A // fmul v26.4s, v24.4s, v3.s[0]
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
-	WORD $0x6E2FDF4F // fmul v15.4s, v26.4s, v15.4s
-	WORD $0x4E2FD54A // fadd v10.4s, v10.4s, v15.4s
-	WORD $0x4FA3933A // fmul v26.4s, v25.4s, v3.s[1]
-	WORD $0x4E3AD54A // fadd v10.4s, v10.4s, v26.4s
+	WORD $0x4E2FCF4A // fmla v10.4s, v26.4s, v15.4s
+	WORD $0x4FA3132A // fmla v10.4s, v25.4s, v3.s[1]
 	ADD $32, R2, R13
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
@@ -1312,28 +1260,20 @@ block:
 	WORD $0x3DC00983 // ldr q3, [x12, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD4A5 // fadd v5.4s, v5.4s, v12.4s
-	WORD $0x4FA0933A // fmul v26.4s, v25.4s, v0.s[1]
-	WORD $0x4E3AD4A5 // fadd v5.4s, v5.4s, v26.4s
+	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
+	WORD $0x4FA01325 // fmla v5.4s, v25.4s, v0.s[1]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4E7 // fadd v7.4s, v7.4s, v13.4s
-	WORD $0x4FA1933A // fmul v26.4s, v25.4s, v1.s[1]
-	WORD $0x4E3AD4E7 // fadd v7.4s, v7.4s, v26.4s
+	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
+	WORD $0x4FA11327 // fmla v7.4s, v25.4s, v1.s[1]
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
-	WORD $0x6E2EDF4E // fmul v14.4s, v26.4s, v14.4s
-	WORD $0x4E2ED529 // fadd v9.4s, v9.4s, v14.4s
-	WORD $0x4FA2933A // fmul v26.4s, v25.4s, v2.s[1]
-	WORD $0x4E3AD529 // fadd v9.4s, v9.4s, v26.4s
+	WORD $0x4E2ECF49 // fmla v9.4s, v26.4s, v14.4s
+	WORD $0x4FA21329 // fmla v9.4s, v25.4s, v2.s[1]
 	WORD $0x4F83931A // fmul v26.4s, v24.4s, v3.s[0]
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
-	WORD $0x6E2FDF4F // fmul v15.4s, v26.4s, v15.4s
-	WORD $0x4E2FD56B // fadd v11.4s, v11.4s, v15.4s
-	WORD $0x4FA3933A // fmul v26.4s, v25.4s, v3.s[1]
-	WORD $0x4E3AD56B // fadd v11.4s, v11.4s, v26.4s
+	WORD $0x4E2FCF4B // fmla v11.4s, v26.4s, v15.4s
+	WORD $0x4FA3132B // fmla v11.4s, v25.4s, v3.s[1]
 	ADD $160, R2
 	ADD $48, R9
 	ADD $48, R10
@@ -1424,8 +1364,7 @@ block:
 	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD484 // fadd v4.4s, v4.4s, v12.4s
+	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
 	ADD $16, R2, R13
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x3DC00120 // ldr q0, [x9, #0]
@@ -1477,8 +1416,7 @@ block:
 	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD4A5 // fadd v5.4s, v5.4s, v12.4s
+	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
 	ADD $176, R2
 	ADD $48, R9
 	SUBS $1, R7
@@ -1576,13 +1514,11 @@ block:
 	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD484 // fadd v4.4s, v4.4s, v12.4s
+	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
 	WORD $0x6F814A8D // mls v13.4s, v20.4s, v1.s[2]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4C6 // fadd v6.4s, v6.4s, v13.4s
+	WORD $0x4E2DCF46 // fmla v6.4s, v26.4s, v13.4s
 	ADD $16, R2, R13
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
@@ -1646,13 +1582,11 @@ block:
 	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD4A5 // fadd v5.4s, v5.4s, v12.4s
+	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
 	WORD $0x6F814A8D // mls v13.4s, v20.4s, v1.s[2]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4E7 // fadd v7.4s, v7.4s, v13.4s
+	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
 	ADD $176, R2
 	ADD $48, R9
 	ADD $48, R10
@@ -1769,18 +1703,15 @@ block:
 	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD484 // fadd v4.4s, v4.4s, v12.4s
+	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
 	WORD $0x6F814A8D // mls v13.4s, v20.4s, v1.s[2]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4C6 // fadd v6.4s, v6.4s, v13.4s
+	WORD $0x4E2DCF46 // fmla v6.4s, v26.4s, v13.4s
 	WORD $0x6F824A8E // mls v14.4s, v20.4s, v2.s[2]
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
-	WORD $0x6E2EDF4E // fmul v14.4s, v26.4s, v14.4s
-	WORD $0x4E2ED508 // fadd v8.4s, v8.4s, v14.4s
+	WORD $0x4E2ECF48 // fmla v8.4s, v26.4s, v14.4s
 	ADD $16, R2, R13
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
@@ -1856,18 +1787,15 @@ block:
 	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD4A5 // fadd v5.4s, v5.4s, v12.4s
+	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
 	WORD $0x6F814A8D // mls v13.4s, v20.4s, v1.s[2]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4E7 // fadd v7.4s, v7.4s, v13.4s
+	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
 	WORD $0x6F824A8E // mls v14.4s, v20.4s, v2.s[2]
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
-	WORD $0x6E2EDF4E // fmul v14.4s, v26.4s, v14.4s
-	WORD $0x4E2ED529 // fadd v9.4s, v9.4s, v14.4s
+	WORD $0x4E2ECF49 // fmla v9.4s, v26.4s, v14.4s
 	ADD $176, R2
 	ADD $48, R9
 	ADD $48, R10
@@ -2003,23 +1931,19 @@ block:
 	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD484 // fadd v4.4s, v4.4s, v12.4s
+	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
 	WORD $0x6F814A8D // mls v13.4s, v20.4s, v1.s[2]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4C6 // fadd v6.4s, v6.4s, v13.4s
+	WORD $0x4E2DCF46 // fmla v6.4s, v26.4s, v13.4s
 	WORD $0x6F824A8E // mls v14.4s, v20.4s, v2.s[2]
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
-	WORD $0x6E2EDF4E // fmul v14.4s, v26.4s, v14.4s
-	WORD $0x4E2ED508 // fadd v8.4s, v8.4s, v14.4s
+	WORD $0x4E2ECF48 // fmla v8.4s, v26.4s, v14.4s
 	WORD $0x6F834A8F // mls v15.4s, v20.4s, v3.s[2]
 	WORD $0x4F83931A // fmul v26.4s, v24.4s, v3.s[0]
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
-	WORD $0x6E2FDF4F // fmul v15.4s, v26.4s, v15.4s
-	WORD $0x4E2FD54A // fadd v10.4s, v10.4s, v15.4s
+	WORD $0x4E2FCF4A // fmla v10.4s, v26.4s, v15.4s
 	ADD $16, R2, R13
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
@@ -2107,23 +2031,19 @@ block:
 	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD4A5 // fadd v5.4s, v5.4s, v12.4s
+	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
 	WORD $0x6F814A8D // mls v13.4s, v20.4s, v1.s[2]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4E7 // fadd v7.4s, v7.4s, v13.4s
+	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
 	WORD $0x6F824A8E // mls v14.4s, v20.4s, v2.s[2]
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
-	WORD $0x6E2EDF4E // fmul v14.4s, v26.4s, v14.4s
-	WORD $0x4E2ED529 // fadd v9.4s, v9.4s, v14.4s
+	WORD $0x4E2ECF49 // fmla v9.4s, v26.4s, v14.4s
 	WORD $0x6F834A8F // mls v15.4s, v20.4s, v3.s[2]
 	WORD $0x4F83931A // fmul v26.4s, v24.4s, v3.s[0]
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
-	WORD $0x6E2FDF4F // fmul v15.4s, v26.4s, v15.4s
-	WORD $0x4E2FD56B // fadd v11.4s, v11.4s, v15.4s
+	WORD $0x4E2FCF4B // fmla v11.4s, v26.4s, v15.4s
 	ADD $176, R2
 	ADD $48, R9
 	ADD $48, R10
@@ -2214,10 +2134,8 @@ block:
 	WORD $0x3DC00920 // ldr q0, [x9, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD484 // fadd v4.4s, v4.4s, v12.4s
-	WORD $0x4FA0933A // fmul v26.4s, v25.4s, v0.s[1]
-	WORD $0x4E3AD484 // fadd v4.4s, v4.4s, v26.4s
+	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
+	WORD $0x4FA01324 // fmla v4.4s, v25.4s, v0.s[1]
 	ADD $32, R2, R13
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x3DC00120 // ldr q0, [x9, #0]
@@ -2270,10 +2188,8 @@ block:
 	WORD $0x3DC00920 // ldr q0, [x9, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD4A5 // fadd v5.4s, v5.4s, v12.4s
-	WORD $0x4FA0933A // fmul v26.4s, v25.4s, v0.s[1]
-	WORD $0x4E3AD4A5 // fadd v5.4s, v5.4s, v26.4s
+	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
+	WORD $0x4FA01325 // fmla v5.4s, v25.4s, v0.s[1]
 	ADD $192, R2
 	ADD $48, R9
 	SUBS $1, R7
@@ -2371,16 +2287,12 @@ block:
 	WORD $0x3DC00941 // ldr q1, [x10, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD484 // fadd v4.4s, v4.4s, v12.4s
-	WORD $0x4FA0933A // fmul v26.4s, v25.4s, v0.s[1]
-	WORD $0x4E3AD484 // fadd v4.4s, v4.4s, v26.4s
+	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
+	WORD $0x4FA01324 // fmla v4.4s, v25.4s, v0.s[1]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4C6 // fadd v6.4s, v6.4s, v13.4s
-	WORD $0x4FA1933A // fmul v26.4s, v25.4s, v1.s[1]
-	WORD $0x4E3AD4C6 // fadd v6.4s, v6.4s, v26.4s
+	WORD $0x4E2DCF46 // fmla v6.4s, v26.4s, v13.4s
+	WORD $0x4FA11326 // fmla v6.4s, v25.4s, v1.s[1]
 	ADD $32, R2, R13
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
@@ -2445,16 +2357,12 @@ block:
 	WORD $0x3DC00941 // ldr q1, [x10, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD4A5 // fadd v5.4s, v5.4s, v12.4s
-	WORD $0x4FA0933A // fmul v26.4s, v25.4s, v0.s[1]
-	WORD $0x4E3AD4A5 // fadd v5.4s, v5.4s, v26.4s
+	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
+	WORD $0x4FA01325 // fmla v5.4s, v25.4s, v0.s[1]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4E7 // fadd v7.4s, v7.4s, v13.4s
-	WORD $0x4FA1933A // fmul v26.4s, v25.4s, v1.s[1]
-	WORD $0x4E3AD4E7 // fadd v7.4s, v7.4s, v26.4s
+	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
+	WORD $0x4FA11327 // fmla v7.4s, v25.4s, v1.s[1]
 	ADD $192, R2
 	ADD $48, R9
 	ADD $48, R10
@@ -2571,22 +2479,16 @@ block:
 	WORD $0x3DC00962 // ldr q2, [x11, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD484 // fadd v4.4s, v4.4s, v12.4s
-	WORD $0x4FA0933A // fmul v26.4s, v25.4s, v0.s[1]
-	WORD $0x4E3AD484 // fadd v4.4s, v4.4s, v26.4s
+	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
+	WORD $0x4FA01324 // fmla v4.4s, v25.4s, v0.s[1]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4C6 // fadd v6.4s, v6.4s, v13.4s
-	WORD $0x4FA1933A // fmul v26.4s, v25.4s, v1.s[1]
-	WORD $0x4E3AD4C6 // fadd v6.4s, v6.4s, v26.4s
+	WORD $0x4E2DCF46 // fmla v6.4s, v26.4s, v13.4s
+	WORD $0x4FA11326 // fmla v6.4s, v25.4s, v1.s[1]
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
-	WORD $0x6E2EDF4E // fmul v14.4s, v26.4s, v14.4s
-	WORD $0x4E2ED508 // fadd v8.4s, v8.4s, v14.4s
-	WORD $0x4FA2933A // fmul v26.4s, v25.4s, v2.s[1]
-	WORD $0x4E3AD508 // fadd v8.4s, v8.4s, v26.4s
+	WORD $0x4E2ECF48 // fmla v8.4s, v26.4s, v14.4s
+	WORD $0x4FA21328 // fmla v8.4s, v25.4s, v2.s[1]
 	ADD $32, R2, R13
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
@@ -2663,22 +2565,16 @@ block:
 	WORD $0x3DC00962 // ldr q2, [x11, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD4A5 // fadd v5.4s, v5.4s, v12.4s
-	WORD $0x4FA0933A // fmul v26.4s, v25.4s, v0.s[1]
-	WORD $0x4E3AD4A5 // fadd v5.4s, v5.4s, v26.4s
+	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
+	WORD $0x4FA01325 // fmla v5.4s, v25.4s, v0.s[1]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4E7 // fadd v7.4s, v7.4s, v13.4s
-	WORD $0x4FA1933A // fmul v26.4s, v25.4s, v1.s[1]
-	WORD $0x4E3AD4E7 // fadd v7.4s, v7.4s, v26.4s
+	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
+	WORD $0x4FA11327 // fmla v7.4s, v25.4s, v1.s[1]
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
-	WORD $0x6E2EDF4E // fmul v14.4s, v26.4s, v14.4s
-	WORD $0x4E2ED529 // fadd v9.4s, v9.4s, v14.4s
-	WORD $0x4FA2933A // fmul v26.4s, v25.4s, v2.s[1]
-	WORD $0x4E3AD529 // fadd v9.4s, v9.4s, v26.4s
+	WORD $0x4E2ECF49 // fmla v9.4s, v26.4s, v14.4s
+	WORD $0x4FA21329 // fmla v9.4s, v25.4s, v2.s[1]
 	ADD $192, R2
 	ADD $48, R9
 	ADD $48, R10
@@ -2814,28 +2710,20 @@ block:
 	WORD $0x3DC00983 // ldr q3, [x12, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD484 // fadd v4.4s, v4.4s, v12.4s
-	WORD $0x4FA0933A // fmul v26.4s, v25.4s, v0.s[1]
-	WORD $0x4E3AD484 // fadd v4.4s, v4.4s, v26.4s
+	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
+	WORD $0x4FA01324 // fmla v4.4s, v25.4s, v0.s[1]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4C6 // fadd v6.4s, v6.4s, v13.4s
-	WORD $0x4FA1933A // fmul v26.4s, v25.4s, v1.s[1]
-	WORD $0x4E3AD4C6 // fadd v6.4s, v6.4s, v26.4s
+	WORD $0x4E2DCF46 // fmla v6.4s, v26.4s, v13.4s
+	WORD $0x4FA11326 // fmla v6.4s, v25.4s, v1.s[1]
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
-	WORD $0x6E2EDF4E // fmul v14.4s, v26.4s, v14.4s
-	WORD $0x4E2ED508 // fadd v8.4s, v8.4s, v14.4s
-	WORD $0x4FA2933A // fmul v26.4s, v25.4s, v2.s[1]
-	WORD $0x4E3AD508 // fadd v8.4s, v8.4s, v26.4s
+	WORD $0x4E2ECF48 // fmla v8.4s, v26.4s, v14.4s
+	WORD $0x4FA21328 // fmla v8.4s, v25.4s, v2.s[1]
 	WORD $0x4F83931A // fmul v26.4s, v24.4s, v3.s[0]
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
-	WORD $0x6E2FDF4F // fmul v15.4s, v26.4s, v15.4s
-	WORD $0x4E2FD54A // fadd v10.4s, v10.4s, v15.4s
-	WORD $0x4FA3933A // fmul v26.4s, v25.4s, v3.s[1]
-	WORD $0x4E3AD54A // fadd v10.4s, v10.4s, v26.4s
+	WORD $0x4E2FCF4A // fmla v10.4s, v26.4s, v15.4s
+	WORD $0x4FA3132A // fmla v10.4s, v25.4s, v3.s[1]
 	ADD $32, R2, R13
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
@@ -2924,28 +2812,20 @@ block:
 	WORD $0x3DC00983 // ldr q3, [x12, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD4A5 // fadd v5.4s, v5.4s, v12.4s
-	WORD $0x4FA0933A // fmul v26.4s, v25.4s, v0.s[1]
-	WORD $0x4E3AD4A5 // fadd v5.4s, v5.4s, v26.4s
+	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
+	WORD $0x4FA01325 // fmla v5.4s, v25.4s, v0.s[1]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4E7 // fadd v7.4s, v7.4s, v13.4s
-	WORD $0x4FA1933A // fmul v26.4s, v25.4s, v1.s[1]
-	WORD $0x4E3AD4E7 // fadd v7.4s, v7.4s, v26.4s
+	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
+	WORD $0x4FA11327 // fmla v7.4s, v25.4s, v1.s[1]
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
-	WORD $0x6E2EDF4E // fmul v14.4s, v26.4s, v14.4s
-	WORD $0x4E2ED529 // fadd v9.4s, v9.4s, v14.4s
-	WORD $0x4FA2933A // fmul v26.4s, v25.4s, v2.s[1]
-	WORD $0x4E3AD529 // fadd v9.4s, v9.4s, v26.4s
+	WORD $0x4E2ECF49 // fmla v9.4s, v26.4s, v14.4s
+	WORD $0x4FA21329 // fmla v9.4s, v25.4s, v2.s[1]
 	WORD $0x4F83931A // fmul v26.4s, v24.4s, v3.s[0]
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
-	WORD $0x6E2FDF4F // fmul v15.4s, v26.4s, v15.4s
-	WORD $0x4E2FD56B // fadd v11.4s, v11.4s, v15.4s
-	WORD $0x4FA3933A // fmul v26.4s, v25.4s, v3.s[1]
-	WORD $0x4E3AD56B // fadd v11.4s, v11.4s, v26.4s
+	WORD $0x4E2FCF4B // fmla v11.4s, v26.4s, v15.4s
+	WORD $0x4FA3132B // fmla v11.4s, v25.4s, v3.s[1]
 	ADD $192, R2
 	ADD $48, R9
 	ADD $48, R10
@@ -3007,8 +2887,7 @@ block:
 	WORD $0x3DC00920 // ldr q0, [x9, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD484 // fadd v4.4s, v4.4s, v12.4s
+	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
 	ADD $16, R2, R13
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x3DC00120 // ldr q0, [x9, #0]
@@ -3034,8 +2913,7 @@ block:
 	WORD $0x3DC00920 // ldr q0, [x9, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD4A5 // fadd v5.4s, v5.4s, v12.4s
+	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
 	ADD $272, R2
 	ADD $48, R9
 	SUBS $1, R7
@@ -3104,12 +2982,10 @@ block:
 	WORD $0x3DC00941 // ldr q1, [x10, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD484 // fadd v4.4s, v4.4s, v12.4s
+	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4C6 // fadd v6.4s, v6.4s, v13.4s
+	WORD $0x4E2DCF46 // fmla v6.4s, v26.4s, v13.4s
 	ADD $16, R2, R13
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
@@ -3147,12 +3023,10 @@ block:
 	WORD $0x3DC00941 // ldr q1, [x10, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD4A5 // fadd v5.4s, v5.4s, v12.4s
+	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4E7 // fadd v7.4s, v7.4s, v13.4s
+	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
 	ADD $272, R2
 	ADD $48, R9
 	ADD $48, R10
@@ -3240,16 +3114,13 @@ block:
 	WORD $0x3DC00962 // ldr q2, [x11, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD484 // fadd v4.4s, v4.4s, v12.4s
+	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4C6 // fadd v6.4s, v6.4s, v13.4s
+	WORD $0x4E2DCF46 // fmla v6.4s, v26.4s, v13.4s
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
-	WORD $0x6E2EDF4E // fmul v14.4s, v26.4s, v14.4s
-	WORD $0x4E2ED508 // fadd v8.4s, v8.4s, v14.4s
+	WORD $0x4E2ECF48 // fmla v8.4s, v26.4s, v14.4s
 	ADD $16, R2, R13
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
@@ -3299,16 +3170,13 @@ block:
 	WORD $0x3DC00962 // ldr q2, [x11, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD4A5 // fadd v5.4s, v5.4s, v12.4s
+	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4E7 // fadd v7.4s, v7.4s, v13.4s
+	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
-	WORD $0x6E2EDF4E // fmul v14.4s, v26.4s, v14.4s
-	WORD $0x4E2ED529 // fadd v9.4s, v9.4s, v14.4s
+	WORD $0x4E2ECF49 // fmla v9.4s, v26.4s, v14.4s
 	ADD $272, R2
 	ADD $48, R9
 	ADD $48, R10
@@ -3415,20 +3283,16 @@ block:
 	WORD $0x3DC00983 // ldr q3, [x12, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD484 // fadd v4.4s, v4.4s, v12.4s
+	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4C6 // fadd v6.4s, v6.4s, v13.4s
+	WORD $0x4E2DCF46 // fmla v6.4s, v26.4s, v13.4s
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
-	WORD $0x6E2EDF4E // fmul v14.4s, v26.4s, v14.4s
-	WORD $0x4E2ED508 // fadd v8.4s, v8.4s, v14.4s
+	WORD $0x4E2ECF48 // fmla v8.4s, v26.4s, v14.4s
 	WORD $0x4F83931A // fmul v26.4s, v24.4s, v3.s[0]
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
-	WORD $0x6E2FDF4F // fmul v15.4s, v26.4s, v15.4s
-	WORD $0x4E2FD54A // fadd v10.4s, v10.4s, v15.4s
+	WORD $0x4E2FCF4A // fmla v10.4s, v26.4s, v15.4s
 	ADD $16, R2, R13
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
@@ -3490,20 +3354,16 @@ block:
 	WORD $0x3DC00983 // ldr q3, [x12, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD4A5 // fadd v5.4s, v5.4s, v12.4s
+	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4E7 // fadd v7.4s, v7.4s, v13.4s
+	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
-	WORD $0x6E2EDF4E // fmul v14.4s, v26.4s, v14.4s
-	WORD $0x4E2ED529 // fadd v9.4s, v9.4s, v14.4s
+	WORD $0x4E2ECF49 // fmla v9.4s, v26.4s, v14.4s
 	WORD $0x4F83931A // fmul v26.4s, v24.4s, v3.s[0]
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
-	WORD $0x6E2FDF4F // fmul v15.4s, v26.4s, v15.4s
-	WORD $0x4E2FD56B // fadd v11.4s, v11.4s, v15.4s
+	WORD $0x4E2FCF4B // fmla v11.4s, v26.4s, v15.4s
 	ADD $272, R2
 	ADD $48, R9
 	ADD $48, R10
@@ -3584,8 +3444,7 @@ block:
 	WORD $0x3DC00920 // ldr q0, [x9, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD484 // fadd v4.4s, v4.4s, v12.4s
+	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
 	ADD $16, R2, R13
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x3DC00120 // ldr q0, [x9, #0]
@@ -3627,8 +3486,7 @@ block:
 	WORD $0x3DC00920 // ldr q0, [x9, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD4A5 // fadd v5.4s, v5.4s, v12.4s
+	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
 	ADD $144, R2
 	ADD $48, R9
 	SUBS $1, R7
@@ -3716,12 +3574,10 @@ block:
 	WORD $0x3DC00941 // ldr q1, [x10, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD484 // fadd v4.4s, v4.4s, v12.4s
+	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4C6 // fadd v6.4s, v6.4s, v13.4s
+	WORD $0x4E2DCF46 // fmla v6.4s, v26.4s, v13.4s
 	ADD $16, R2, R13
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
@@ -3775,12 +3631,10 @@ block:
 	WORD $0x3DC00941 // ldr q1, [x10, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD4A5 // fadd v5.4s, v5.4s, v12.4s
+	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4E7 // fadd v7.4s, v7.4s, v13.4s
+	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
 	ADD $144, R2
 	ADD $48, R9
 	ADD $48, R10
@@ -3887,16 +3741,13 @@ block:
 	WORD $0x3DC00962 // ldr q2, [x11, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD484 // fadd v4.4s, v4.4s, v12.4s
+	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4C6 // fadd v6.4s, v6.4s, v13.4s
+	WORD $0x4E2DCF46 // fmla v6.4s, v26.4s, v13.4s
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
-	WORD $0x6E2EDF4E // fmul v14.4s, v26.4s, v14.4s
-	WORD $0x4E2ED508 // fadd v8.4s, v8.4s, v14.4s
+	WORD $0x4E2ECF48 // fmla v8.4s, v26.4s, v14.4s
 	ADD $16, R2, R13
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
@@ -3962,16 +3813,13 @@ block:
 	WORD $0x3DC00962 // ldr q2, [x11, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD4A5 // fadd v5.4s, v5.4s, v12.4s
+	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4E7 // fadd v7.4s, v7.4s, v13.4s
+	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
-	WORD $0x6E2EDF4E // fmul v14.4s, v26.4s, v14.4s
-	WORD $0x4E2ED529 // fadd v9.4s, v9.4s, v14.4s
+	WORD $0x4E2ECF49 // fmla v9.4s, v26.4s, v14.4s
 	ADD $144, R2
 	ADD $48, R9
 	ADD $48, R10
@@ -4097,20 +3945,16 @@ block:
 	WORD $0x3DC00983 // ldr q3, [x12, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD484 // fadd v4.4s, v4.4s, v12.4s
+	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4C6 // fadd v6.4s, v6.4s, v13.4s
+	WORD $0x4E2DCF46 // fmla v6.4s, v26.4s, v13.4s
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
-	WORD $0x6E2EDF4E // fmul v14.4s, v26.4s, v14.4s
-	WORD $0x4E2ED508 // fadd v8.4s, v8.4s, v14.4s
+	WORD $0x4E2ECF48 // fmla v8.4s, v26.4s, v14.4s
 	WORD $0x4F83931A // fmul v26.4s, v24.4s, v3.s[0]
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
-	WORD $0x6E2FDF4F // fmul v15.4s, v26.4s, v15.4s
-	WORD $0x4E2FD54A // fadd v10.4s, v10.4s, v15.4s
+	WORD $0x4E2FCF4A // fmla v10.4s, v26.4s, v15.4s
 	ADD $16, R2, R13
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
@@ -4188,20 +4032,16 @@ block:
 	WORD $0x3DC00983 // ldr q3, [x12, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD4A5 // fadd v5.4s, v5.4s, v12.4s
+	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4E7 // fadd v7.4s, v7.4s, v13.4s
+	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
-	WORD $0x6E2EDF4E // fmul v14.4s, v26.4s, v14.4s
-	WORD $0x4E2ED529 // fadd v9.4s, v9.4s, v14.4s
+	WORD $0x4E2ECF49 // fmla v9.4s, v26.4s, v14.4s
 	WORD $0x4F83931A // fmul v26.4s, v24.4s, v3.s[0]
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
-	WORD $0x6E2FDF4F // fmul v15.4s, v26.4s, v15.4s
-	WORD $0x4E2FD56B // fadd v11.4s, v11.4s, v15.4s
+	WORD $0x4E2FCF4B // fmla v11.4s, v26.4s, v15.4s
 	ADD $144, R2
 	ADD $48, R9
 	ADD $48, R10

@@ -28,7 +28,8 @@ const softNegInf float32 = -3e38 // below any score
 
 // kernelSet is one implementation of the inner loops. All sets give the same
 // bits: integers are exact, and every float32 product and sum is rounded by
-// itself, in the same order, but for what mat fuses. ld… are distances in bytes between rows.
+// itself, in the same order, but for what mat and fmat fuse. ld… are distances in bytes
+// between rows.
 type kernelSet struct {
 	name string
 
@@ -38,7 +39,8 @@ type kernelSet struct {
 	// mat multiplies cols (1…maxCols) rows of quantized activations by count
 	// panels of blocks blocks each: dst[c][8p+r] = Σ value(w) · value(act).
 	// The blocks are taken in order. Of 32 columns, sums are exact integers, then
-	// acc += float32(sum)·(d·da), and, of types with minima, acc += m·(da·Σa).
+	// acc = fma(float32(sum), d·da, acc), and, of types with minima,
+	// acc = fma(m, da·Σa, acc).
 	// Of 256, that of every 32 columns has the sub-block scales in it; these are
 	// s = fma(float32(sum), da, s) in order, from 0, and with integer minima n
 	// t = fma(float32(n), da·Σa, t), or fma(float32(Σ n·Σa), da, t) over the halves
@@ -65,7 +67,7 @@ type kernelSet struct {
 	read     func(b []byte)
 
 	// fmat does so with float32 activations and F32, F16 or BF16 panels of k
-	// columns, one panel every stride bytes: acc += w·x, k in order.
+	// columns, one panel every stride bytes: acc = fma(w, x, acc), k in order.
 	fmat func(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count int)
 
 	// fmatAcc starts from dst · alpha[c] instead of 0.

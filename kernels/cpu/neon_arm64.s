@@ -100,8 +100,7 @@ block:
 	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD484 // fadd v4.4s, v4.4s, v12.4s
+	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
 	ADD $16, R2, R13
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
@@ -162,8 +161,7 @@ block:
 	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD4A5 // fadd v5.4s, v5.4s, v12.4s
+	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
 	ADD $144, R2
 	ADD $48, R9
 	SUBS $1, R7
@@ -295,13 +293,11 @@ block:
 	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD484 // fadd v4.4s, v4.4s, v12.4s
+	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
 	WORD $0x6F814A8D // mls v13.4s, v20.4s, v1.s[2]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4C6 // fadd v6.4s, v6.4s, v13.4s
+	WORD $0x4E2DCF46 // fmla v6.4s, v26.4s, v13.4s
 	ADD $16, R2, R13
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
@@ -400,13 +396,11 @@ block:
 	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD4A5 // fadd v5.4s, v5.4s, v12.4s
+	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
 	WORD $0x6F814A8D // mls v13.4s, v20.4s, v1.s[2]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4E7 // fadd v7.4s, v7.4s, v13.4s
+	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
 	ADD $144, R2
 	ADD $48, R9
 	ADD $48, R10
@@ -583,18 +577,15 @@ block:
 	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD484 // fadd v4.4s, v4.4s, v12.4s
+	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
 	WORD $0x6F814A8D // mls v13.4s, v20.4s, v1.s[2]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4C6 // fadd v6.4s, v6.4s, v13.4s
+	WORD $0x4E2DCF46 // fmla v6.4s, v26.4s, v13.4s
 	WORD $0x6F824A8E // mls v14.4s, v20.4s, v2.s[2]
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
-	WORD $0x6E2EDF4E // fmul v14.4s, v26.4s, v14.4s
-	WORD $0x4E2ED508 // fadd v8.4s, v8.4s, v14.4s
+	WORD $0x4E2ECF48 // fmla v8.4s, v26.4s, v14.4s
 	ADD $16, R2, R13
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
@@ -731,18 +722,15 @@ block:
 	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD4A5 // fadd v5.4s, v5.4s, v12.4s
+	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
 	WORD $0x6F814A8D // mls v13.4s, v20.4s, v1.s[2]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4E7 // fadd v7.4s, v7.4s, v13.4s
+	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
 	WORD $0x6F824A8E // mls v14.4s, v20.4s, v2.s[2]
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
-	WORD $0x6E2EDF4E // fmul v14.4s, v26.4s, v14.4s
-	WORD $0x4E2ED529 // fadd v9.4s, v9.4s, v14.4s
+	WORD $0x4E2ECF49 // fmla v9.4s, v26.4s, v14.4s
 	ADD $144, R2
 	ADD $48, R9
 	ADD $48, R10
@@ -964,23 +952,19 @@ block:
 	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD484 // fadd v4.4s, v4.4s, v12.4s
+	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
 	WORD $0x6F814A8D // mls v13.4s, v20.4s, v1.s[2]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4C6 // fadd v6.4s, v6.4s, v13.4s
+	WORD $0x4E2DCF46 // fmla v6.4s, v26.4s, v13.4s
 	WORD $0x6F824A8E // mls v14.4s, v20.4s, v2.s[2]
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
-	WORD $0x6E2EDF4E // fmul v14.4s, v26.4s, v14.4s
-	WORD $0x4E2ED508 // fadd v8.4s, v8.4s, v14.4s
+	WORD $0x4E2ECF48 // fmla v8.4s, v26.4s, v14.4s
 	WORD $0x6F834A8F // mls v15.4s, v20.4s, v3.s[2]
 	WORD $0x4F83931A // fmul v26.4s, v24.4s, v3.s[0]
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
-	WORD $0x6E2FDF4F // fmul v15.4s, v26.4s, v15.4s
-	WORD $0x4E2FD54A // fadd v10.4s, v10.4s, v15.4s
+	WORD $0x4E2FCF4A // fmla v10.4s, v26.4s, v15.4s
 	ADD $16, R2, R13
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
@@ -1155,23 +1139,19 @@ block:
 	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD4A5 // fadd v5.4s, v5.4s, v12.4s
+	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
 	WORD $0x6F814A8D // mls v13.4s, v20.4s, v1.s[2]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4E7 // fadd v7.4s, v7.4s, v13.4s
+	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
 	WORD $0x6F824A8E // mls v14.4s, v20.4s, v2.s[2]
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
-	WORD $0x6E2EDF4E // fmul v14.4s, v26.4s, v14.4s
-	WORD $0x4E2ED529 // fadd v9.4s, v9.4s, v14.4s
+	WORD $0x4E2ECF49 // fmla v9.4s, v26.4s, v14.4s
 	WORD $0x6F834A8F // mls v15.4s, v20.4s, v3.s[2]
 	WORD $0x4F83931A // fmul v26.4s, v24.4s, v3.s[0]
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
-	WORD $0x6E2FDF4F // fmul v15.4s, v26.4s, v15.4s
-	WORD $0x4E2FD56B // fadd v11.4s, v11.4s, v15.4s
+	WORD $0x4E2FCF4B // fmla v11.4s, v26.4s, v15.4s
 	ADD $144, R2
 	ADD $48, R9
 	ADD $48, R10
@@ -1270,10 +1250,8 @@ block:
 	WORD $0x3DC00920 // ldr q0, [x9, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD484 // fadd v4.4s, v4.4s, v12.4s
-	WORD $0x4FA0933A // fmul v26.4s, v25.4s, v0.s[1]
-	WORD $0x4E3AD484 // fadd v4.4s, v4.4s, v26.4s
+	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
+	WORD $0x4FA01324 // fmla v4.4s, v25.4s, v0.s[1]
 	ADD $32, R2, R13
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
@@ -1335,10 +1313,8 @@ block:
 	WORD $0x3DC00920 // ldr q0, [x9, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD4A5 // fadd v5.4s, v5.4s, v12.4s
-	WORD $0x4FA0933A // fmul v26.4s, v25.4s, v0.s[1]
-	WORD $0x4E3AD4A5 // fadd v5.4s, v5.4s, v26.4s
+	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
+	WORD $0x4FA01325 // fmla v5.4s, v25.4s, v0.s[1]
 	ADD $160, R2
 	ADD $48, R9
 	SUBS $1, R7
@@ -1470,16 +1446,12 @@ block:
 	WORD $0x3DC00941 // ldr q1, [x10, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD484 // fadd v4.4s, v4.4s, v12.4s
-	WORD $0x4FA0933A // fmul v26.4s, v25.4s, v0.s[1]
-	WORD $0x4E3AD484 // fadd v4.4s, v4.4s, v26.4s
+	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
+	WORD $0x4FA01324 // fmla v4.4s, v25.4s, v0.s[1]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4C6 // fadd v6.4s, v6.4s, v13.4s
-	WORD $0x4FA1933A // fmul v26.4s, v25.4s, v1.s[1]
-	WORD $0x4E3AD4C6 // fadd v6.4s, v6.4s, v26.4s
+	WORD $0x4E2DCF46 // fmla v6.4s, v26.4s, v13.4s
+	WORD $0x4FA11326 // fmla v6.4s, v25.4s, v1.s[1]
 	ADD $32, R2, R13
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
@@ -1579,16 +1551,12 @@ block:
 	WORD $0x3DC00941 // ldr q1, [x10, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD4A5 // fadd v5.4s, v5.4s, v12.4s
-	WORD $0x4FA0933A // fmul v26.4s, v25.4s, v0.s[1]
-	WORD $0x4E3AD4A5 // fadd v5.4s, v5.4s, v26.4s
+	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
+	WORD $0x4FA01325 // fmla v5.4s, v25.4s, v0.s[1]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4E7 // fadd v7.4s, v7.4s, v13.4s
-	WORD $0x4FA1933A // fmul v26.4s, v25.4s, v1.s[1]
-	WORD $0x4E3AD4E7 // fadd v7.4s, v7.4s, v26.4s
+	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
+	WORD $0x4FA11327 // fmla v7.4s, v25.4s, v1.s[1]
 	ADD $160, R2
 	ADD $48, R9
 	ADD $48, R10
@@ -1765,22 +1733,16 @@ block:
 	WORD $0x3DC00962 // ldr q2, [x11, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD484 // fadd v4.4s, v4.4s, v12.4s
-	WORD $0x4FA0933A // fmul v26.4s, v25.4s, v0.s[1]
-	WORD $0x4E3AD484 // fadd v4.4s, v4.4s, v26.4s
+	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
+	WORD $0x4FA01324 // fmla v4.4s, v25.4s, v0.s[1]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4C6 // fadd v6.4s, v6.4s, v13.4s
-	WORD $0x4FA1933A // fmul v26.4s, v25.4s, v1.s[1]
-	WORD $0x4E3AD4C6 // fadd v6.4s, v6.4s, v26.4s
+	WORD $0x4E2DCF46 // fmla v6.4s, v26.4s, v13.4s
+	WORD $0x4FA11326 // fmla v6.4s, v25.4s, v1.s[1]
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
-	WORD $0x6E2EDF4E // fmul v14.4s, v26.4s, v14.4s
-	WORD $0x4E2ED508 // fadd v8.4s, v8.4s, v14.4s
-	WORD $0x4FA2933A // fmul v26.4s, v25.4s, v2.s[1]
-	WORD $0x4E3AD508 // fadd v8.4s, v8.4s, v26.4s
+	WORD $0x4E2ECF48 // fmla v8.4s, v26.4s, v14.4s
+	WORD $0x4FA21328 // fmla v8.4s, v25.4s, v2.s[1]
 	ADD $32, R2, R13
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
@@ -1918,22 +1880,16 @@ block:
 	WORD $0x3DC00962 // ldr q2, [x11, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD4A5 // fadd v5.4s, v5.4s, v12.4s
-	WORD $0x4FA0933A // fmul v26.4s, v25.4s, v0.s[1]
-	WORD $0x4E3AD4A5 // fadd v5.4s, v5.4s, v26.4s
+	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
+	WORD $0x4FA01325 // fmla v5.4s, v25.4s, v0.s[1]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4E7 // fadd v7.4s, v7.4s, v13.4s
-	WORD $0x4FA1933A // fmul v26.4s, v25.4s, v1.s[1]
-	WORD $0x4E3AD4E7 // fadd v7.4s, v7.4s, v26.4s
+	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
+	WORD $0x4FA11327 // fmla v7.4s, v25.4s, v1.s[1]
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
-	WORD $0x6E2EDF4E // fmul v14.4s, v26.4s, v14.4s
-	WORD $0x4E2ED529 // fadd v9.4s, v9.4s, v14.4s
-	WORD $0x4FA2933A // fmul v26.4s, v25.4s, v2.s[1]
-	WORD $0x4E3AD529 // fadd v9.4s, v9.4s, v26.4s
+	WORD $0x4E2ECF49 // fmla v9.4s, v26.4s, v14.4s
+	WORD $0x4FA21329 // fmla v9.4s, v25.4s, v2.s[1]
 	ADD $160, R2
 	ADD $48, R9
 	ADD $48, R10
@@ -2155,28 +2111,20 @@ block:
 	WORD $0x3DC00983 // ldr q3, [x12, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD484 // fadd v4.4s, v4.4s, v12.4s
-	WORD $0x4FA0933A // fmul v26.4s, v25.4s, v0.s[1]
-	WORD $0x4E3AD484 // fadd v4.4s, v4.4s, v26.4s
+	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
+	WORD $0x4FA01324 // fmla v4.4s, v25.4s, v0.s[1]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4C6 // fadd v6.4s, v6.4s, v13.4s
-	WORD $0x4FA1933A // fmul v26.4s, v25.4s, v1.s[1]
-	WORD $0x4E3AD4C6 // fadd v6.4s, v6.4s, v26.4s
+	WORD $0x4E2DCF46 // fmla v6.4s, v26.4s, v13.4s
+	WORD $0x4FA11326 // fmla v6.4s, v25.4s, v1.s[1]
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
-	WORD $0x6E2EDF4E // fmul v14.4s, v26.4s, v14.4s
-	WORD $0x4E2ED508 // fadd v8.4s, v8.4s, v14.4s
-	WORD $0x4FA2933A // fmul v26.4s, v25.4s, v2.s[1]
-	WORD $0x4E3AD508 // fadd v8.4s, v8.4s, v26.4s
+	WORD $0x4E2ECF48 // fmla v8.4s, v26.4s, v14.4s
+	WORD $0x4FA21328 // fmla v8.4s, v25.4s, v2.s[1]
 	WORD $0x4F83931A // fmul v26.4s, v24.4s, v3.s[0]
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
-	WORD $0x6E2FDF4F // fmul v15.4s, v26.4s, v15.4s
-	WORD $0x4E2FD54A // fadd v10.4s, v10.4s, v15.4s
-	WORD $0x4FA3933A // fmul v26.4s, v25.4s, v3.s[1]
-	WORD $0x4E3AD54A // fadd v10.4s, v10.4s, v26.4s
+	WORD $0x4E2FCF4A // fmla v10.4s, v26.4s, v15.4s
+	WORD $0x4FA3132A // fmla v10.4s, v25.4s, v3.s[1]
 	ADD $32, R2, R13
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
@@ -2352,28 +2300,20 @@ block:
 	WORD $0x3DC00983 // ldr q3, [x12, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD4A5 // fadd v5.4s, v5.4s, v12.4s
-	WORD $0x4FA0933A // fmul v26.4s, v25.4s, v0.s[1]
-	WORD $0x4E3AD4A5 // fadd v5.4s, v5.4s, v26.4s
+	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
+	WORD $0x4FA01325 // fmla v5.4s, v25.4s, v0.s[1]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4E7 // fadd v7.4s, v7.4s, v13.4s
-	WORD $0x4FA1933A // fmul v26.4s, v25.4s, v1.s[1]
-	WORD $0x4E3AD4E7 // fadd v7.4s, v7.4s, v26.4s
+	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
+	WORD $0x4FA11327 // fmla v7.4s, v25.4s, v1.s[1]
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
-	WORD $0x6E2EDF4E // fmul v14.4s, v26.4s, v14.4s
-	WORD $0x4E2ED529 // fadd v9.4s, v9.4s, v14.4s
-	WORD $0x4FA2933A // fmul v26.4s, v25.4s, v2.s[1]
-	WORD $0x4E3AD529 // fadd v9.4s, v9.4s, v26.4s
+	WORD $0x4E2ECF49 // fmla v9.4s, v26.4s, v14.4s
+	WORD $0x4FA21329 // fmla v9.4s, v25.4s, v2.s[1]
 	WORD $0x4F83931A // fmul v26.4s, v24.4s, v3.s[0]
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
-	WORD $0x6E2FDF4F // fmul v15.4s, v26.4s, v15.4s
-	WORD $0x4E2FD56B // fadd v11.4s, v11.4s, v15.4s
-	WORD $0x4FA3933A // fmul v26.4s, v25.4s, v3.s[1]
-	WORD $0x4E3AD56B // fadd v11.4s, v11.4s, v26.4s
+	WORD $0x4E2FCF4B // fmla v11.4s, v26.4s, v15.4s
+	WORD $0x4FA3132B // fmla v11.4s, v25.4s, v3.s[1]
 	ADD $160, R2
 	ADD $48, R9
 	ADD $48, R10
@@ -2496,8 +2436,7 @@ block:
 	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD484 // fadd v4.4s, v4.4s, v12.4s
+	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
 	ADD $16, R2, R13
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
@@ -2581,8 +2520,7 @@ block:
 	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD4A5 // fadd v5.4s, v5.4s, v12.4s
+	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
 	ADD $176, R2
 	ADD $48, R9
 	SUBS $1, R7
@@ -2738,13 +2676,11 @@ block:
 	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD484 // fadd v4.4s, v4.4s, v12.4s
+	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
 	WORD $0x6F814A8D // mls v13.4s, v20.4s, v1.s[2]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4C6 // fadd v6.4s, v6.4s, v13.4s
+	WORD $0x4E2DCF46 // fmla v6.4s, v26.4s, v13.4s
 	ADD $16, R2, R13
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
@@ -2866,13 +2802,11 @@ block:
 	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD4A5 // fadd v5.4s, v5.4s, v12.4s
+	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
 	WORD $0x6F814A8D // mls v13.4s, v20.4s, v1.s[2]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4E7 // fadd v7.4s, v7.4s, v13.4s
+	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
 	ADD $176, R2
 	ADD $48, R9
 	ADD $48, R10
@@ -3073,18 +3007,15 @@ block:
 	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD484 // fadd v4.4s, v4.4s, v12.4s
+	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
 	WORD $0x6F814A8D // mls v13.4s, v20.4s, v1.s[2]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4C6 // fadd v6.4s, v6.4s, v13.4s
+	WORD $0x4E2DCF46 // fmla v6.4s, v26.4s, v13.4s
 	WORD $0x6F824A8E // mls v14.4s, v20.4s, v2.s[2]
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
-	WORD $0x6E2EDF4E // fmul v14.4s, v26.4s, v14.4s
-	WORD $0x4E2ED508 // fadd v8.4s, v8.4s, v14.4s
+	WORD $0x4E2ECF48 // fmla v8.4s, v26.4s, v14.4s
 	ADD $16, R2, R13
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
@@ -3244,18 +3175,15 @@ block:
 	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD4A5 // fadd v5.4s, v5.4s, v12.4s
+	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
 	WORD $0x6F814A8D // mls v13.4s, v20.4s, v1.s[2]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4E7 // fadd v7.4s, v7.4s, v13.4s
+	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
 	WORD $0x6F824A8E // mls v14.4s, v20.4s, v2.s[2]
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
-	WORD $0x6E2EDF4E // fmul v14.4s, v26.4s, v14.4s
-	WORD $0x4E2ED529 // fadd v9.4s, v9.4s, v14.4s
+	WORD $0x4E2ECF49 // fmla v9.4s, v26.4s, v14.4s
 	ADD $176, R2
 	ADD $48, R9
 	ADD $48, R10
@@ -3501,23 +3429,19 @@ block:
 	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD484 // fadd v4.4s, v4.4s, v12.4s
+	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
 	WORD $0x6F814A8D // mls v13.4s, v20.4s, v1.s[2]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4C6 // fadd v6.4s, v6.4s, v13.4s
+	WORD $0x4E2DCF46 // fmla v6.4s, v26.4s, v13.4s
 	WORD $0x6F824A8E // mls v14.4s, v20.4s, v2.s[2]
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
-	WORD $0x6E2EDF4E // fmul v14.4s, v26.4s, v14.4s
-	WORD $0x4E2ED508 // fadd v8.4s, v8.4s, v14.4s
+	WORD $0x4E2ECF48 // fmla v8.4s, v26.4s, v14.4s
 	WORD $0x6F834A8F // mls v15.4s, v20.4s, v3.s[2]
 	WORD $0x4F83931A // fmul v26.4s, v24.4s, v3.s[0]
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
-	WORD $0x6E2FDF4F // fmul v15.4s, v26.4s, v15.4s
-	WORD $0x4E2FD54A // fadd v10.4s, v10.4s, v15.4s
+	WORD $0x4E2FCF4A // fmla v10.4s, v26.4s, v15.4s
 	ADD $16, R2, R13
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
@@ -3715,23 +3639,19 @@ block:
 	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD4A5 // fadd v5.4s, v5.4s, v12.4s
+	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
 	WORD $0x6F814A8D // mls v13.4s, v20.4s, v1.s[2]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4E7 // fadd v7.4s, v7.4s, v13.4s
+	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
 	WORD $0x6F824A8E // mls v14.4s, v20.4s, v2.s[2]
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
-	WORD $0x6E2EDF4E // fmul v14.4s, v26.4s, v14.4s
-	WORD $0x4E2ED529 // fadd v9.4s, v9.4s, v14.4s
+	WORD $0x4E2ECF49 // fmla v9.4s, v26.4s, v14.4s
 	WORD $0x6F834A8F // mls v15.4s, v20.4s, v3.s[2]
 	WORD $0x4F83931A // fmul v26.4s, v24.4s, v3.s[0]
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
-	WORD $0x6E2FDF4F // fmul v15.4s, v26.4s, v15.4s
-	WORD $0x4E2FD56B // fadd v11.4s, v11.4s, v15.4s
+	WORD $0x4E2FCF4B // fmla v11.4s, v26.4s, v15.4s
 	ADD $176, R2
 	ADD $48, R9
 	ADD $48, R10
@@ -3854,10 +3774,8 @@ block:
 	WORD $0x3DC00920 // ldr q0, [x9, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD484 // fadd v4.4s, v4.4s, v12.4s
-	WORD $0x4FA0933A // fmul v26.4s, v25.4s, v0.s[1]
-	WORD $0x4E3AD484 // fadd v4.4s, v4.4s, v26.4s
+	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
+	WORD $0x4FA01324 // fmla v4.4s, v25.4s, v0.s[1]
 	ADD $32, R2, R13
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
@@ -3942,10 +3860,8 @@ block:
 	WORD $0x3DC00920 // ldr q0, [x9, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD4A5 // fadd v5.4s, v5.4s, v12.4s
-	WORD $0x4FA0933A // fmul v26.4s, v25.4s, v0.s[1]
-	WORD $0x4E3AD4A5 // fadd v5.4s, v5.4s, v26.4s
+	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
+	WORD $0x4FA01325 // fmla v5.4s, v25.4s, v0.s[1]
 	ADD $192, R2
 	ADD $48, R9
 	SUBS $1, R7
@@ -4101,16 +4017,12 @@ block:
 	WORD $0x3DC00941 // ldr q1, [x10, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD484 // fadd v4.4s, v4.4s, v12.4s
-	WORD $0x4FA0933A // fmul v26.4s, v25.4s, v0.s[1]
-	WORD $0x4E3AD484 // fadd v4.4s, v4.4s, v26.4s
+	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
+	WORD $0x4FA01324 // fmla v4.4s, v25.4s, v0.s[1]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4C6 // fadd v6.4s, v6.4s, v13.4s
-	WORD $0x4FA1933A // fmul v26.4s, v25.4s, v1.s[1]
-	WORD $0x4E3AD4C6 // fadd v6.4s, v6.4s, v26.4s
+	WORD $0x4E2DCF46 // fmla v6.4s, v26.4s, v13.4s
+	WORD $0x4FA11326 // fmla v6.4s, v25.4s, v1.s[1]
 	ADD $32, R2, R13
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
@@ -4233,16 +4145,12 @@ block:
 	WORD $0x3DC00941 // ldr q1, [x10, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD4A5 // fadd v5.4s, v5.4s, v12.4s
-	WORD $0x4FA0933A // fmul v26.4s, v25.4s, v0.s[1]
-	WORD $0x4E3AD4A5 // fadd v5.4s, v5.4s, v26.4s
+	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
+	WORD $0x4FA01325 // fmla v5.4s, v25.4s, v0.s[1]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4E7 // fadd v7.4s, v7.4s, v13.4s
-	WORD $0x4FA1933A // fmul v26.4s, v25.4s, v1.s[1]
-	WORD $0x4E3AD4E7 // fadd v7.4s, v7.4s, v26.4s
+	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
+	WORD $0x4FA11327 // fmla v7.4s, v25.4s, v1.s[1]
 	ADD $192, R2
 	ADD $48, R9
 	ADD $48, R10
@@ -4443,22 +4351,16 @@ block:
 	WORD $0x3DC00962 // ldr q2, [x11, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD484 // fadd v4.4s, v4.4s, v12.4s
-	WORD $0x4FA0933A // fmul v26.4s, v25.4s, v0.s[1]
-	WORD $0x4E3AD484 // fadd v4.4s, v4.4s, v26.4s
+	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
+	WORD $0x4FA01324 // fmla v4.4s, v25.4s, v0.s[1]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4C6 // fadd v6.4s, v6.4s, v13.4s
-	WORD $0x4FA1933A // fmul v26.4s, v25.4s, v1.s[1]
-	WORD $0x4E3AD4C6 // fadd v6.4s, v6.4s, v26.4s
+	WORD $0x4E2DCF46 // fmla v6.4s, v26.4s, v13.4s
+	WORD $0x4FA11326 // fmla v6.4s, v25.4s, v1.s[1]
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
-	WORD $0x6E2EDF4E // fmul v14.4s, v26.4s, v14.4s
-	WORD $0x4E2ED508 // fadd v8.4s, v8.4s, v14.4s
-	WORD $0x4FA2933A // fmul v26.4s, v25.4s, v2.s[1]
-	WORD $0x4E3AD508 // fadd v8.4s, v8.4s, v26.4s
+	WORD $0x4E2ECF48 // fmla v8.4s, v26.4s, v14.4s
+	WORD $0x4FA21328 // fmla v8.4s, v25.4s, v2.s[1]
 	ADD $32, R2, R13
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
@@ -4619,22 +4521,16 @@ block:
 	WORD $0x3DC00962 // ldr q2, [x11, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD4A5 // fadd v5.4s, v5.4s, v12.4s
-	WORD $0x4FA0933A // fmul v26.4s, v25.4s, v0.s[1]
-	WORD $0x4E3AD4A5 // fadd v5.4s, v5.4s, v26.4s
+	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
+	WORD $0x4FA01325 // fmla v5.4s, v25.4s, v0.s[1]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4E7 // fadd v7.4s, v7.4s, v13.4s
-	WORD $0x4FA1933A // fmul v26.4s, v25.4s, v1.s[1]
-	WORD $0x4E3AD4E7 // fadd v7.4s, v7.4s, v26.4s
+	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
+	WORD $0x4FA11327 // fmla v7.4s, v25.4s, v1.s[1]
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
-	WORD $0x6E2EDF4E // fmul v14.4s, v26.4s, v14.4s
-	WORD $0x4E2ED529 // fadd v9.4s, v9.4s, v14.4s
-	WORD $0x4FA2933A // fmul v26.4s, v25.4s, v2.s[1]
-	WORD $0x4E3AD529 // fadd v9.4s, v9.4s, v26.4s
+	WORD $0x4E2ECF49 // fmla v9.4s, v26.4s, v14.4s
+	WORD $0x4FA21329 // fmla v9.4s, v25.4s, v2.s[1]
 	ADD $192, R2
 	ADD $48, R9
 	ADD $48, R10
@@ -4880,28 +4776,20 @@ block:
 	WORD $0x3DC00983 // ldr q3, [x12, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD484 // fadd v4.4s, v4.4s, v12.4s
-	WORD $0x4FA0933A // fmul v26.4s, v25.4s, v0.s[1]
-	WORD $0x4E3AD484 // fadd v4.4s, v4.4s, v26.4s
+	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
+	WORD $0x4FA01324 // fmla v4.4s, v25.4s, v0.s[1]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4C6 // fadd v6.4s, v6.4s, v13.4s
-	WORD $0x4FA1933A // fmul v26.4s, v25.4s, v1.s[1]
-	WORD $0x4E3AD4C6 // fadd v6.4s, v6.4s, v26.4s
+	WORD $0x4E2DCF46 // fmla v6.4s, v26.4s, v13.4s
+	WORD $0x4FA11326 // fmla v6.4s, v25.4s, v1.s[1]
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
-	WORD $0x6E2EDF4E // fmul v14.4s, v26.4s, v14.4s
-	WORD $0x4E2ED508 // fadd v8.4s, v8.4s, v14.4s
-	WORD $0x4FA2933A // fmul v26.4s, v25.4s, v2.s[1]
-	WORD $0x4E3AD508 // fadd v8.4s, v8.4s, v26.4s
+	WORD $0x4E2ECF48 // fmla v8.4s, v26.4s, v14.4s
+	WORD $0x4FA21328 // fmla v8.4s, v25.4s, v2.s[1]
 	WORD $0x4F83931A // fmul v26.4s, v24.4s, v3.s[0]
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
-	WORD $0x6E2FDF4F // fmul v15.4s, v26.4s, v15.4s
-	WORD $0x4E2FD54A // fadd v10.4s, v10.4s, v15.4s
-	WORD $0x4FA3933A // fmul v26.4s, v25.4s, v3.s[1]
-	WORD $0x4E3AD54A // fadd v10.4s, v10.4s, v26.4s
+	WORD $0x4E2FCF4A // fmla v10.4s, v26.4s, v15.4s
+	WORD $0x4FA3132A // fmla v10.4s, v25.4s, v3.s[1]
 	ADD $32, R2, R13
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
@@ -5100,28 +4988,20 @@ block:
 	WORD $0x3DC00983 // ldr q3, [x12, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD4A5 // fadd v5.4s, v5.4s, v12.4s
-	WORD $0x4FA0933A // fmul v26.4s, v25.4s, v0.s[1]
-	WORD $0x4E3AD4A5 // fadd v5.4s, v5.4s, v26.4s
+	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
+	WORD $0x4FA01325 // fmla v5.4s, v25.4s, v0.s[1]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4E7 // fadd v7.4s, v7.4s, v13.4s
-	WORD $0x4FA1933A // fmul v26.4s, v25.4s, v1.s[1]
-	WORD $0x4E3AD4E7 // fadd v7.4s, v7.4s, v26.4s
+	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
+	WORD $0x4FA11327 // fmla v7.4s, v25.4s, v1.s[1]
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
-	WORD $0x6E2EDF4E // fmul v14.4s, v26.4s, v14.4s
-	WORD $0x4E2ED529 // fadd v9.4s, v9.4s, v14.4s
-	WORD $0x4FA2933A // fmul v26.4s, v25.4s, v2.s[1]
-	WORD $0x4E3AD529 // fadd v9.4s, v9.4s, v26.4s
+	WORD $0x4E2ECF49 // fmla v9.4s, v26.4s, v14.4s
+	WORD $0x4FA21329 // fmla v9.4s, v25.4s, v2.s[1]
 	WORD $0x4F83931A // fmul v26.4s, v24.4s, v3.s[0]
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
-	WORD $0x6E2FDF4F // fmul v15.4s, v26.4s, v15.4s
-	WORD $0x4E2FD56B // fadd v11.4s, v11.4s, v15.4s
-	WORD $0x4FA3933A // fmul v26.4s, v25.4s, v3.s[1]
-	WORD $0x4E3AD56B // fadd v11.4s, v11.4s, v26.4s
+	WORD $0x4E2FCF4B // fmla v11.4s, v26.4s, v15.4s
+	WORD $0x4FA3132B // fmla v11.4s, v25.4s, v3.s[1]
 	ADD $192, R2
 	ADD $48, R9
 	ADD $48, R10
@@ -5209,8 +5089,7 @@ block:
 	WORD $0x3DC00920 // ldr q0, [x9, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD484 // fadd v4.4s, v4.4s, v12.4s
+	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
 	ADD $16, R2, R13
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
@@ -5262,8 +5141,7 @@ block:
 	WORD $0x3DC00920 // ldr q0, [x9, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD4A5 // fadd v5.4s, v5.4s, v12.4s
+	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
 	ADD $272, R2
 	ADD $48, R9
 	SUBS $1, R7
@@ -5384,12 +5262,10 @@ block:
 	WORD $0x3DC00941 // ldr q1, [x10, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD484 // fadd v4.4s, v4.4s, v12.4s
+	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4C6 // fadd v6.4s, v6.4s, v13.4s
+	WORD $0x4E2DCF46 // fmla v6.4s, v26.4s, v13.4s
 	ADD $16, R2, R13
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
@@ -5479,12 +5355,10 @@ block:
 	WORD $0x3DC00941 // ldr q1, [x10, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD4A5 // fadd v5.4s, v5.4s, v12.4s
+	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4E7 // fadd v7.4s, v7.4s, v13.4s
+	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
 	ADD $272, R2
 	ADD $48, R9
 	ADD $48, R10
@@ -5650,16 +5524,13 @@ block:
 	WORD $0x3DC00962 // ldr q2, [x11, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD484 // fadd v4.4s, v4.4s, v12.4s
+	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4C6 // fadd v6.4s, v6.4s, v13.4s
+	WORD $0x4E2DCF46 // fmla v6.4s, v26.4s, v13.4s
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
-	WORD $0x6E2EDF4E // fmul v14.4s, v26.4s, v14.4s
-	WORD $0x4E2ED508 // fadd v8.4s, v8.4s, v14.4s
+	WORD $0x4E2ECF48 // fmla v8.4s, v26.4s, v14.4s
 	ADD $16, R2, R13
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
@@ -5787,16 +5658,13 @@ block:
 	WORD $0x3DC00962 // ldr q2, [x11, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD4A5 // fadd v5.4s, v5.4s, v12.4s
+	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4E7 // fadd v7.4s, v7.4s, v13.4s
+	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
-	WORD $0x6E2EDF4E // fmul v14.4s, v26.4s, v14.4s
-	WORD $0x4E2ED529 // fadd v9.4s, v9.4s, v14.4s
+	WORD $0x4E2ECF49 // fmla v9.4s, v26.4s, v14.4s
 	ADD $272, R2
 	ADD $48, R9
 	ADD $48, R10
@@ -6007,20 +5875,16 @@ block:
 	WORD $0x3DC00983 // ldr q3, [x12, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD484 // fadd v4.4s, v4.4s, v12.4s
+	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4C6 // fadd v6.4s, v6.4s, v13.4s
+	WORD $0x4E2DCF46 // fmla v6.4s, v26.4s, v13.4s
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
-	WORD $0x6E2EDF4E // fmul v14.4s, v26.4s, v14.4s
-	WORD $0x4E2ED508 // fadd v8.4s, v8.4s, v14.4s
+	WORD $0x4E2ECF48 // fmla v8.4s, v26.4s, v14.4s
 	WORD $0x4F83931A // fmul v26.4s, v24.4s, v3.s[0]
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
-	WORD $0x6E2FDF4F // fmul v15.4s, v26.4s, v15.4s
-	WORD $0x4E2FD54A // fadd v10.4s, v10.4s, v15.4s
+	WORD $0x4E2FCF4A // fmla v10.4s, v26.4s, v15.4s
 	ADD $16, R2, R13
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
@@ -6186,20 +6050,16 @@ block:
 	WORD $0x3DC00983 // ldr q3, [x12, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD4A5 // fadd v5.4s, v5.4s, v12.4s
+	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4E7 // fadd v7.4s, v7.4s, v13.4s
+	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
-	WORD $0x6E2EDF4E // fmul v14.4s, v26.4s, v14.4s
-	WORD $0x4E2ED529 // fadd v9.4s, v9.4s, v14.4s
+	WORD $0x4E2ECF49 // fmla v9.4s, v26.4s, v14.4s
 	WORD $0x4F83931A // fmul v26.4s, v24.4s, v3.s[0]
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
-	WORD $0x6E2FDF4F // fmul v15.4s, v26.4s, v15.4s
-	WORD $0x4E2FD56B // fadd v11.4s, v11.4s, v15.4s
+	WORD $0x4E2FCF4B // fmla v11.4s, v26.4s, v15.4s
 	ADD $272, R2
 	ADD $48, R9
 	ADD $48, R10
@@ -6306,8 +6166,7 @@ block:
 	WORD $0x3DC00920 // ldr q0, [x9, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD484 // fadd v4.4s, v4.4s, v12.4s
+	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
 	ADD $16, R2, R13
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
@@ -6375,8 +6234,7 @@ block:
 	WORD $0x3DC00920 // ldr q0, [x9, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD4A5 // fadd v5.4s, v5.4s, v12.4s
+	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
 	ADD $144, R2
 	ADD $48, R9
 	SUBS $1, R7
@@ -6516,12 +6374,10 @@ block:
 	WORD $0x3DC00941 // ldr q1, [x10, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD484 // fadd v4.4s, v4.4s, v12.4s
+	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4C6 // fadd v6.4s, v6.4s, v13.4s
+	WORD $0x4E2DCF46 // fmla v6.4s, v26.4s, v13.4s
 	ADD $16, R2, R13
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
@@ -6627,12 +6483,10 @@ block:
 	WORD $0x3DC00941 // ldr q1, [x10, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD4A5 // fadd v5.4s, v5.4s, v12.4s
+	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4E7 // fadd v7.4s, v7.4s, v13.4s
+	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
 	ADD $144, R2
 	ADD $48, R9
 	ADD $48, R10
@@ -6817,16 +6671,13 @@ block:
 	WORD $0x3DC00962 // ldr q2, [x11, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD484 // fadd v4.4s, v4.4s, v12.4s
+	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4C6 // fadd v6.4s, v6.4s, v13.4s
+	WORD $0x4E2DCF46 // fmla v6.4s, v26.4s, v13.4s
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
-	WORD $0x6E2EDF4E // fmul v14.4s, v26.4s, v14.4s
-	WORD $0x4E2ED508 // fadd v8.4s, v8.4s, v14.4s
+	WORD $0x4E2ECF48 // fmla v8.4s, v26.4s, v14.4s
 	ADD $16, R2, R13
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
@@ -6970,16 +6821,13 @@ block:
 	WORD $0x3DC00962 // ldr q2, [x11, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD4A5 // fadd v5.4s, v5.4s, v12.4s
+	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4E7 // fadd v7.4s, v7.4s, v13.4s
+	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
-	WORD $0x6E2EDF4E // fmul v14.4s, v26.4s, v14.4s
-	WORD $0x4E2ED529 // fadd v9.4s, v9.4s, v14.4s
+	WORD $0x4E2ECF49 // fmla v9.4s, v26.4s, v14.4s
 	ADD $144, R2
 	ADD $48, R9
 	ADD $48, R10
@@ -7209,20 +7057,16 @@ block:
 	WORD $0x3DC00983 // ldr q3, [x12, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD484 // fadd v4.4s, v4.4s, v12.4s
+	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4C6 // fadd v6.4s, v6.4s, v13.4s
+	WORD $0x4E2DCF46 // fmla v6.4s, v26.4s, v13.4s
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
-	WORD $0x6E2EDF4E // fmul v14.4s, v26.4s, v14.4s
-	WORD $0x4E2ED508 // fadd v8.4s, v8.4s, v14.4s
+	WORD $0x4E2ECF48 // fmla v8.4s, v26.4s, v14.4s
 	WORD $0x4F83931A // fmul v26.4s, v24.4s, v3.s[0]
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
-	WORD $0x6E2FDF4F // fmul v15.4s, v26.4s, v15.4s
-	WORD $0x4E2FD54A // fadd v10.4s, v10.4s, v15.4s
+	WORD $0x4E2FCF4A // fmla v10.4s, v26.4s, v15.4s
 	ADD $16, R2, R13
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
@@ -7404,20 +7248,16 @@ block:
 	WORD $0x3DC00983 // ldr q3, [x12, #32]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
-	WORD $0x6E2CDF4C // fmul v12.4s, v26.4s, v12.4s
-	WORD $0x4E2CD4A5 // fadd v5.4s, v5.4s, v12.4s
+	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
-	WORD $0x6E2DDF4D // fmul v13.4s, v26.4s, v13.4s
-	WORD $0x4E2DD4E7 // fadd v7.4s, v7.4s, v13.4s
+	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
-	WORD $0x6E2EDF4E // fmul v14.4s, v26.4s, v14.4s
-	WORD $0x4E2ED529 // fadd v9.4s, v9.4s, v14.4s
+	WORD $0x4E2ECF49 // fmla v9.4s, v26.4s, v14.4s
 	WORD $0x4F83931A // fmul v26.4s, v24.4s, v3.s[0]
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
-	WORD $0x6E2FDF4F // fmul v15.4s, v26.4s, v15.4s
-	WORD $0x4E2FD56B // fadd v11.4s, v11.4s, v15.4s
+	WORD $0x4E2FCF4B // fmla v11.4s, v26.4s, v15.4s
 	ADD $144, R2
 	ADD $48, R9
 	ADD $48, R10
@@ -17706,28 +17546,20 @@ four:
 	WORD $0x3DC00120 // ldr q0, [x9, #0]
 	WORD $0x3DC001AC // ldr q12, [x13, #0]
 	WORD $0x3DC005AD // ldr q13, [x13, #16]
-	WORD $0x4F809194 // fmul v20.4s, v12.4s, v0.s[0]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F8091B5 // fmul v21.4s, v13.4s, v0.s[0]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
 	WORD $0x3DC009AE // ldr q14, [x13, #32]
 	WORD $0x3DC00DAF // ldr q15, [x13, #48]
-	WORD $0x4FA091D6 // fmul v22.4s, v14.4s, v0.s[1]
-	WORD $0x4E36D484 // fadd v4.4s, v4.4s, v22.4s
-	WORD $0x4FA091F7 // fmul v23.4s, v15.4s, v0.s[1]
-	WORD $0x4E37D4A5 // fadd v5.4s, v5.4s, v23.4s
+	WORD $0x4FA011C4 // fmla v4.4s, v14.4s, v0.s[1]
+	WORD $0x4FA011E5 // fmla v5.4s, v15.4s, v0.s[1]
 	WORD $0x3DC011B0 // ldr q16, [x13, #64]
 	WORD $0x3DC015B1 // ldr q17, [x13, #80]
-	WORD $0x4F809A18 // fmul v24.4s, v16.4s, v0.s[2]
-	WORD $0x4E38D484 // fadd v4.4s, v4.4s, v24.4s
-	WORD $0x4F809A39 // fmul v25.4s, v17.4s, v0.s[2]
-	WORD $0x4E39D4A5 // fadd v5.4s, v5.4s, v25.4s
+	WORD $0x4F801A04 // fmla v4.4s, v16.4s, v0.s[2]
+	WORD $0x4F801A25 // fmla v5.4s, v17.4s, v0.s[2]
 	WORD $0x3DC019B2 // ldr q18, [x13, #96]
 	WORD $0x3DC01DB3 // ldr q19, [x13, #112]
-	WORD $0x4FA09A5A // fmul v26.4s, v18.4s, v0.s[3]
-	WORD $0x4E3AD484 // fadd v4.4s, v4.4s, v26.4s
-	WORD $0x4FA09A7B // fmul v27.4s, v19.4s, v0.s[3]
-	WORD $0x4E3BD4A5 // fadd v5.4s, v5.4s, v27.4s
+	WORD $0x4FA01A44 // fmla v4.4s, v18.4s, v0.s[3]
+	WORD $0x4FA01A65 // fmla v5.4s, v19.4s, v0.s[3]
 	ADD $128, R13
 	ADD $16, R9
 	SUBS $1, R14
@@ -17739,10 +17571,8 @@ one:
 	WORD $0xBD400120 // ldr s0, [x9, #0]
 	WORD $0x3DC001AC // ldr q12, [x13, #0]
 	WORD $0x3DC005AD // ldr q13, [x13, #16]
-	WORD $0x4F809194 // fmul v20.4s, v12.4s, v0.s[0]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F8091B5 // fmul v21.4s, v13.4s, v0.s[0]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
 	ADD $32, R13
 	ADD $4, R9
 	SUBS $1, R14
@@ -17782,28 +17612,20 @@ four:
 	WORD $0x3DC00120 // ldr q0, [x9, #0]
 	WORD $0x3DC001AC // ldr q12, [x13, #0]
 	WORD $0x3DC005AD // ldr q13, [x13, #16]
-	WORD $0x4F809194 // fmul v20.4s, v12.4s, v0.s[0]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F8091B5 // fmul v21.4s, v13.4s, v0.s[0]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
 	WORD $0x3DC009AE // ldr q14, [x13, #32]
 	WORD $0x3DC00DAF // ldr q15, [x13, #48]
-	WORD $0x4FA091D6 // fmul v22.4s, v14.4s, v0.s[1]
-	WORD $0x4E36D484 // fadd v4.4s, v4.4s, v22.4s
-	WORD $0x4FA091F7 // fmul v23.4s, v15.4s, v0.s[1]
-	WORD $0x4E37D4A5 // fadd v5.4s, v5.4s, v23.4s
+	WORD $0x4FA011C4 // fmla v4.4s, v14.4s, v0.s[1]
+	WORD $0x4FA011E5 // fmla v5.4s, v15.4s, v0.s[1]
 	WORD $0x3DC011B0 // ldr q16, [x13, #64]
 	WORD $0x3DC015B1 // ldr q17, [x13, #80]
-	WORD $0x4F809A18 // fmul v24.4s, v16.4s, v0.s[2]
-	WORD $0x4E38D484 // fadd v4.4s, v4.4s, v24.4s
-	WORD $0x4F809A39 // fmul v25.4s, v17.4s, v0.s[2]
-	WORD $0x4E39D4A5 // fadd v5.4s, v5.4s, v25.4s
+	WORD $0x4F801A04 // fmla v4.4s, v16.4s, v0.s[2]
+	WORD $0x4F801A25 // fmla v5.4s, v17.4s, v0.s[2]
 	WORD $0x3DC019B2 // ldr q18, [x13, #96]
 	WORD $0x3DC01DB3 // ldr q19, [x13, #112]
-	WORD $0x4FA09A5A // fmul v26.4s, v18.4s, v0.s[3]
-	WORD $0x4E3AD484 // fadd v4.4s, v4.4s, v26.4s
-	WORD $0x4FA09A7B // fmul v27.4s, v19.4s, v0.s[3]
-	WORD $0x4E3BD4A5 // fadd v5.4s, v5.4s, v27.4s
+	WORD $0x4FA01A44 // fmla v4.4s, v18.4s, v0.s[3]
+	WORD $0x4FA01A65 // fmla v5.4s, v19.4s, v0.s[3]
 	ADD $128, R13
 	ADD $16, R9
 	SUBS $1, R14
@@ -17815,10 +17637,8 @@ one:
 	WORD $0xBD400120 // ldr s0, [x9, #0]
 	WORD $0x3DC001AC // ldr q12, [x13, #0]
 	WORD $0x3DC005AD // ldr q13, [x13, #16]
-	WORD $0x4F809194 // fmul v20.4s, v12.4s, v0.s[0]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F8091B5 // fmul v21.4s, v13.4s, v0.s[0]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
 	ADD $32, R13
 	ADD $4, R9
 	SUBS $1, R14
@@ -17859,44 +17679,28 @@ four:
 	WORD $0x3DC00141 // ldr q1, [x10, #0]
 	WORD $0x3DC001AC // ldr q12, [x13, #0]
 	WORD $0x3DC005AD // ldr q13, [x13, #16]
-	WORD $0x4F809194 // fmul v20.4s, v12.4s, v0.s[0]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F8091B5 // fmul v21.4s, v13.4s, v0.s[0]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4F819196 // fmul v22.4s, v12.4s, v1.s[0]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4F8191B7 // fmul v23.4s, v13.4s, v1.s[0]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
+	WORD $0x4F811186 // fmla v6.4s, v12.4s, v1.s[0]
+	WORD $0x4F8111A7 // fmla v7.4s, v13.4s, v1.s[0]
 	WORD $0x3DC009AE // ldr q14, [x13, #32]
 	WORD $0x3DC00DAF // ldr q15, [x13, #48]
-	WORD $0x4FA091D8 // fmul v24.4s, v14.4s, v0.s[1]
-	WORD $0x4E38D484 // fadd v4.4s, v4.4s, v24.4s
-	WORD $0x4FA091F9 // fmul v25.4s, v15.4s, v0.s[1]
-	WORD $0x4E39D4A5 // fadd v5.4s, v5.4s, v25.4s
-	WORD $0x4FA191DA // fmul v26.4s, v14.4s, v1.s[1]
-	WORD $0x4E3AD4C6 // fadd v6.4s, v6.4s, v26.4s
-	WORD $0x4FA191FB // fmul v27.4s, v15.4s, v1.s[1]
-	WORD $0x4E3BD4E7 // fadd v7.4s, v7.4s, v27.4s
+	WORD $0x4FA011C4 // fmla v4.4s, v14.4s, v0.s[1]
+	WORD $0x4FA011E5 // fmla v5.4s, v15.4s, v0.s[1]
+	WORD $0x4FA111C6 // fmla v6.4s, v14.4s, v1.s[1]
+	WORD $0x4FA111E7 // fmla v7.4s, v15.4s, v1.s[1]
 	WORD $0x3DC011B0 // ldr q16, [x13, #64]
 	WORD $0x3DC015B1 // ldr q17, [x13, #80]
-	WORD $0x4F809A14 // fmul v20.4s, v16.4s, v0.s[2]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F809A35 // fmul v21.4s, v17.4s, v0.s[2]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4F819A16 // fmul v22.4s, v16.4s, v1.s[2]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4F819A37 // fmul v23.4s, v17.4s, v1.s[2]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
+	WORD $0x4F801A04 // fmla v4.4s, v16.4s, v0.s[2]
+	WORD $0x4F801A25 // fmla v5.4s, v17.4s, v0.s[2]
+	WORD $0x4F811A06 // fmla v6.4s, v16.4s, v1.s[2]
+	WORD $0x4F811A27 // fmla v7.4s, v17.4s, v1.s[2]
 	WORD $0x3DC019B2 // ldr q18, [x13, #96]
 	WORD $0x3DC01DB3 // ldr q19, [x13, #112]
-	WORD $0x4FA09A58 // fmul v24.4s, v18.4s, v0.s[3]
-	WORD $0x4E38D484 // fadd v4.4s, v4.4s, v24.4s
-	WORD $0x4FA09A79 // fmul v25.4s, v19.4s, v0.s[3]
-	WORD $0x4E39D4A5 // fadd v5.4s, v5.4s, v25.4s
-	WORD $0x4FA19A5A // fmul v26.4s, v18.4s, v1.s[3]
-	WORD $0x4E3AD4C6 // fadd v6.4s, v6.4s, v26.4s
-	WORD $0x4FA19A7B // fmul v27.4s, v19.4s, v1.s[3]
-	WORD $0x4E3BD4E7 // fadd v7.4s, v7.4s, v27.4s
+	WORD $0x4FA01A44 // fmla v4.4s, v18.4s, v0.s[3]
+	WORD $0x4FA01A65 // fmla v5.4s, v19.4s, v0.s[3]
+	WORD $0x4FA11A46 // fmla v6.4s, v18.4s, v1.s[3]
+	WORD $0x4FA11A67 // fmla v7.4s, v19.4s, v1.s[3]
 	ADD $128, R13
 	ADD $16, R9
 	ADD $16, R10
@@ -17910,14 +17714,10 @@ one:
 	WORD $0xBD400141 // ldr s1, [x10, #0]
 	WORD $0x3DC001AC // ldr q12, [x13, #0]
 	WORD $0x3DC005AD // ldr q13, [x13, #16]
-	WORD $0x4F809194 // fmul v20.4s, v12.4s, v0.s[0]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F8091B5 // fmul v21.4s, v13.4s, v0.s[0]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4F819196 // fmul v22.4s, v12.4s, v1.s[0]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4F8191B7 // fmul v23.4s, v13.4s, v1.s[0]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
+	WORD $0x4F811186 // fmla v6.4s, v12.4s, v1.s[0]
+	WORD $0x4F8111A7 // fmla v7.4s, v13.4s, v1.s[0]
 	ADD $32, R13
 	ADD $4, R9
 	ADD $4, R10
@@ -17968,44 +17768,28 @@ four:
 	WORD $0x3DC00141 // ldr q1, [x10, #0]
 	WORD $0x3DC001AC // ldr q12, [x13, #0]
 	WORD $0x3DC005AD // ldr q13, [x13, #16]
-	WORD $0x4F809194 // fmul v20.4s, v12.4s, v0.s[0]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F8091B5 // fmul v21.4s, v13.4s, v0.s[0]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4F819196 // fmul v22.4s, v12.4s, v1.s[0]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4F8191B7 // fmul v23.4s, v13.4s, v1.s[0]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
+	WORD $0x4F811186 // fmla v6.4s, v12.4s, v1.s[0]
+	WORD $0x4F8111A7 // fmla v7.4s, v13.4s, v1.s[0]
 	WORD $0x3DC009AE // ldr q14, [x13, #32]
 	WORD $0x3DC00DAF // ldr q15, [x13, #48]
-	WORD $0x4FA091D8 // fmul v24.4s, v14.4s, v0.s[1]
-	WORD $0x4E38D484 // fadd v4.4s, v4.4s, v24.4s
-	WORD $0x4FA091F9 // fmul v25.4s, v15.4s, v0.s[1]
-	WORD $0x4E39D4A5 // fadd v5.4s, v5.4s, v25.4s
-	WORD $0x4FA191DA // fmul v26.4s, v14.4s, v1.s[1]
-	WORD $0x4E3AD4C6 // fadd v6.4s, v6.4s, v26.4s
-	WORD $0x4FA191FB // fmul v27.4s, v15.4s, v1.s[1]
-	WORD $0x4E3BD4E7 // fadd v7.4s, v7.4s, v27.4s
+	WORD $0x4FA011C4 // fmla v4.4s, v14.4s, v0.s[1]
+	WORD $0x4FA011E5 // fmla v5.4s, v15.4s, v0.s[1]
+	WORD $0x4FA111C6 // fmla v6.4s, v14.4s, v1.s[1]
+	WORD $0x4FA111E7 // fmla v7.4s, v15.4s, v1.s[1]
 	WORD $0x3DC011B0 // ldr q16, [x13, #64]
 	WORD $0x3DC015B1 // ldr q17, [x13, #80]
-	WORD $0x4F809A14 // fmul v20.4s, v16.4s, v0.s[2]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F809A35 // fmul v21.4s, v17.4s, v0.s[2]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4F819A16 // fmul v22.4s, v16.4s, v1.s[2]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4F819A37 // fmul v23.4s, v17.4s, v1.s[2]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
+	WORD $0x4F801A04 // fmla v4.4s, v16.4s, v0.s[2]
+	WORD $0x4F801A25 // fmla v5.4s, v17.4s, v0.s[2]
+	WORD $0x4F811A06 // fmla v6.4s, v16.4s, v1.s[2]
+	WORD $0x4F811A27 // fmla v7.4s, v17.4s, v1.s[2]
 	WORD $0x3DC019B2 // ldr q18, [x13, #96]
 	WORD $0x3DC01DB3 // ldr q19, [x13, #112]
-	WORD $0x4FA09A58 // fmul v24.4s, v18.4s, v0.s[3]
-	WORD $0x4E38D484 // fadd v4.4s, v4.4s, v24.4s
-	WORD $0x4FA09A79 // fmul v25.4s, v19.4s, v0.s[3]
-	WORD $0x4E39D4A5 // fadd v5.4s, v5.4s, v25.4s
-	WORD $0x4FA19A5A // fmul v26.4s, v18.4s, v1.s[3]
-	WORD $0x4E3AD4C6 // fadd v6.4s, v6.4s, v26.4s
-	WORD $0x4FA19A7B // fmul v27.4s, v19.4s, v1.s[3]
-	WORD $0x4E3BD4E7 // fadd v7.4s, v7.4s, v27.4s
+	WORD $0x4FA01A44 // fmla v4.4s, v18.4s, v0.s[3]
+	WORD $0x4FA01A65 // fmla v5.4s, v19.4s, v0.s[3]
+	WORD $0x4FA11A46 // fmla v6.4s, v18.4s, v1.s[3]
+	WORD $0x4FA11A67 // fmla v7.4s, v19.4s, v1.s[3]
 	ADD $128, R13
 	ADD $16, R9
 	ADD $16, R10
@@ -18019,14 +17803,10 @@ one:
 	WORD $0xBD400141 // ldr s1, [x10, #0]
 	WORD $0x3DC001AC // ldr q12, [x13, #0]
 	WORD $0x3DC005AD // ldr q13, [x13, #16]
-	WORD $0x4F809194 // fmul v20.4s, v12.4s, v0.s[0]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F8091B5 // fmul v21.4s, v13.4s, v0.s[0]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4F819196 // fmul v22.4s, v12.4s, v1.s[0]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4F8191B7 // fmul v23.4s, v13.4s, v1.s[0]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
+	WORD $0x4F811186 // fmla v6.4s, v12.4s, v1.s[0]
+	WORD $0x4F8111A7 // fmla v7.4s, v13.4s, v1.s[0]
 	ADD $32, R13
 	ADD $4, R9
 	ADD $4, R10
@@ -18075,60 +17855,36 @@ four:
 	WORD $0x3DC00162 // ldr q2, [x11, #0]
 	WORD $0x3DC001AC // ldr q12, [x13, #0]
 	WORD $0x3DC005AD // ldr q13, [x13, #16]
-	WORD $0x4F809194 // fmul v20.4s, v12.4s, v0.s[0]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F8091B5 // fmul v21.4s, v13.4s, v0.s[0]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4F819196 // fmul v22.4s, v12.4s, v1.s[0]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4F8191B7 // fmul v23.4s, v13.4s, v1.s[0]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
-	WORD $0x4F829198 // fmul v24.4s, v12.4s, v2.s[0]
-	WORD $0x4E38D508 // fadd v8.4s, v8.4s, v24.4s
-	WORD $0x4F8291B9 // fmul v25.4s, v13.4s, v2.s[0]
-	WORD $0x4E39D529 // fadd v9.4s, v9.4s, v25.4s
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
+	WORD $0x4F811186 // fmla v6.4s, v12.4s, v1.s[0]
+	WORD $0x4F8111A7 // fmla v7.4s, v13.4s, v1.s[0]
+	WORD $0x4F821188 // fmla v8.4s, v12.4s, v2.s[0]
+	WORD $0x4F8211A9 // fmla v9.4s, v13.4s, v2.s[0]
 	WORD $0x3DC009AE // ldr q14, [x13, #32]
 	WORD $0x3DC00DAF // ldr q15, [x13, #48]
-	WORD $0x4FA091DA // fmul v26.4s, v14.4s, v0.s[1]
-	WORD $0x4E3AD484 // fadd v4.4s, v4.4s, v26.4s
-	WORD $0x4FA091FB // fmul v27.4s, v15.4s, v0.s[1]
-	WORD $0x4E3BD4A5 // fadd v5.4s, v5.4s, v27.4s
-	WORD $0x4FA191D4 // fmul v20.4s, v14.4s, v1.s[1]
-	WORD $0x4E34D4C6 // fadd v6.4s, v6.4s, v20.4s
-	WORD $0x4FA191F5 // fmul v21.4s, v15.4s, v1.s[1]
-	WORD $0x4E35D4E7 // fadd v7.4s, v7.4s, v21.4s
-	WORD $0x4FA291D6 // fmul v22.4s, v14.4s, v2.s[1]
-	WORD $0x4E36D508 // fadd v8.4s, v8.4s, v22.4s
-	WORD $0x4FA291F7 // fmul v23.4s, v15.4s, v2.s[1]
-	WORD $0x4E37D529 // fadd v9.4s, v9.4s, v23.4s
+	WORD $0x4FA011C4 // fmla v4.4s, v14.4s, v0.s[1]
+	WORD $0x4FA011E5 // fmla v5.4s, v15.4s, v0.s[1]
+	WORD $0x4FA111C6 // fmla v6.4s, v14.4s, v1.s[1]
+	WORD $0x4FA111E7 // fmla v7.4s, v15.4s, v1.s[1]
+	WORD $0x4FA211C8 // fmla v8.4s, v14.4s, v2.s[1]
+	WORD $0x4FA211E9 // fmla v9.4s, v15.4s, v2.s[1]
 	WORD $0x3DC011B0 // ldr q16, [x13, #64]
 	WORD $0x3DC015B1 // ldr q17, [x13, #80]
-	WORD $0x4F809A18 // fmul v24.4s, v16.4s, v0.s[2]
-	WORD $0x4E38D484 // fadd v4.4s, v4.4s, v24.4s
-	WORD $0x4F809A39 // fmul v25.4s, v17.4s, v0.s[2]
-	WORD $0x4E39D4A5 // fadd v5.4s, v5.4s, v25.4s
-	WORD $0x4F819A1A // fmul v26.4s, v16.4s, v1.s[2]
-	WORD $0x4E3AD4C6 // fadd v6.4s, v6.4s, v26.4s
-	WORD $0x4F819A3B // fmul v27.4s, v17.4s, v1.s[2]
-	WORD $0x4E3BD4E7 // fadd v7.4s, v7.4s, v27.4s
-	WORD $0x4F829A14 // fmul v20.4s, v16.4s, v2.s[2]
-	WORD $0x4E34D508 // fadd v8.4s, v8.4s, v20.4s
-	WORD $0x4F829A35 // fmul v21.4s, v17.4s, v2.s[2]
-	WORD $0x4E35D529 // fadd v9.4s, v9.4s, v21.4s
+	WORD $0x4F801A04 // fmla v4.4s, v16.4s, v0.s[2]
+	WORD $0x4F801A25 // fmla v5.4s, v17.4s, v0.s[2]
+	WORD $0x4F811A06 // fmla v6.4s, v16.4s, v1.s[2]
+	WORD $0x4F811A27 // fmla v7.4s, v17.4s, v1.s[2]
+	WORD $0x4F821A08 // fmla v8.4s, v16.4s, v2.s[2]
+	WORD $0x4F821A29 // fmla v9.4s, v17.4s, v2.s[2]
 	WORD $0x3DC019B2 // ldr q18, [x13, #96]
 	WORD $0x3DC01DB3 // ldr q19, [x13, #112]
-	WORD $0x4FA09A56 // fmul v22.4s, v18.4s, v0.s[3]
-	WORD $0x4E36D484 // fadd v4.4s, v4.4s, v22.4s
-	WORD $0x4FA09A77 // fmul v23.4s, v19.4s, v0.s[3]
-	WORD $0x4E37D4A5 // fadd v5.4s, v5.4s, v23.4s
-	WORD $0x4FA19A58 // fmul v24.4s, v18.4s, v1.s[3]
-	WORD $0x4E38D4C6 // fadd v6.4s, v6.4s, v24.4s
-	WORD $0x4FA19A79 // fmul v25.4s, v19.4s, v1.s[3]
-	WORD $0x4E39D4E7 // fadd v7.4s, v7.4s, v25.4s
-	WORD $0x4FA29A5A // fmul v26.4s, v18.4s, v2.s[3]
-	WORD $0x4E3AD508 // fadd v8.4s, v8.4s, v26.4s
-	WORD $0x4FA29A7B // fmul v27.4s, v19.4s, v2.s[3]
-	WORD $0x4E3BD529 // fadd v9.4s, v9.4s, v27.4s
+	WORD $0x4FA01A44 // fmla v4.4s, v18.4s, v0.s[3]
+	WORD $0x4FA01A65 // fmla v5.4s, v19.4s, v0.s[3]
+	WORD $0x4FA11A46 // fmla v6.4s, v18.4s, v1.s[3]
+	WORD $0x4FA11A67 // fmla v7.4s, v19.4s, v1.s[3]
+	WORD $0x4FA21A48 // fmla v8.4s, v18.4s, v2.s[3]
+	WORD $0x4FA21A69 // fmla v9.4s, v19.4s, v2.s[3]
 	ADD $128, R13
 	ADD $16, R9
 	ADD $16, R10
@@ -18144,18 +17900,12 @@ one:
 	WORD $0xBD400162 // ldr s2, [x11, #0]
 	WORD $0x3DC001AC // ldr q12, [x13, #0]
 	WORD $0x3DC005AD // ldr q13, [x13, #16]
-	WORD $0x4F809194 // fmul v20.4s, v12.4s, v0.s[0]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F8091B5 // fmul v21.4s, v13.4s, v0.s[0]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4F819196 // fmul v22.4s, v12.4s, v1.s[0]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4F8191B7 // fmul v23.4s, v13.4s, v1.s[0]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
-	WORD $0x4F829198 // fmul v24.4s, v12.4s, v2.s[0]
-	WORD $0x4E38D508 // fadd v8.4s, v8.4s, v24.4s
-	WORD $0x4F8291B9 // fmul v25.4s, v13.4s, v2.s[0]
-	WORD $0x4E39D529 // fadd v9.4s, v9.4s, v25.4s
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
+	WORD $0x4F811186 // fmla v6.4s, v12.4s, v1.s[0]
+	WORD $0x4F8111A7 // fmla v7.4s, v13.4s, v1.s[0]
+	WORD $0x4F821188 // fmla v8.4s, v12.4s, v2.s[0]
+	WORD $0x4F8211A9 // fmla v9.4s, v13.4s, v2.s[0]
 	ADD $32, R13
 	ADD $4, R9
 	ADD $4, R10
@@ -18217,60 +17967,36 @@ four:
 	WORD $0x3DC00162 // ldr q2, [x11, #0]
 	WORD $0x3DC001AC // ldr q12, [x13, #0]
 	WORD $0x3DC005AD // ldr q13, [x13, #16]
-	WORD $0x4F809194 // fmul v20.4s, v12.4s, v0.s[0]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F8091B5 // fmul v21.4s, v13.4s, v0.s[0]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4F819196 // fmul v22.4s, v12.4s, v1.s[0]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4F8191B7 // fmul v23.4s, v13.4s, v1.s[0]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
-	WORD $0x4F829198 // fmul v24.4s, v12.4s, v2.s[0]
-	WORD $0x4E38D508 // fadd v8.4s, v8.4s, v24.4s
-	WORD $0x4F8291B9 // fmul v25.4s, v13.4s, v2.s[0]
-	WORD $0x4E39D529 // fadd v9.4s, v9.4s, v25.4s
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
+	WORD $0x4F811186 // fmla v6.4s, v12.4s, v1.s[0]
+	WORD $0x4F8111A7 // fmla v7.4s, v13.4s, v1.s[0]
+	WORD $0x4F821188 // fmla v8.4s, v12.4s, v2.s[0]
+	WORD $0x4F8211A9 // fmla v9.4s, v13.4s, v2.s[0]
 	WORD $0x3DC009AE // ldr q14, [x13, #32]
 	WORD $0x3DC00DAF // ldr q15, [x13, #48]
-	WORD $0x4FA091DA // fmul v26.4s, v14.4s, v0.s[1]
-	WORD $0x4E3AD484 // fadd v4.4s, v4.4s, v26.4s
-	WORD $0x4FA091FB // fmul v27.4s, v15.4s, v0.s[1]
-	WORD $0x4E3BD4A5 // fadd v5.4s, v5.4s, v27.4s
-	WORD $0x4FA191D4 // fmul v20.4s, v14.4s, v1.s[1]
-	WORD $0x4E34D4C6 // fadd v6.4s, v6.4s, v20.4s
-	WORD $0x4FA191F5 // fmul v21.4s, v15.4s, v1.s[1]
-	WORD $0x4E35D4E7 // fadd v7.4s, v7.4s, v21.4s
-	WORD $0x4FA291D6 // fmul v22.4s, v14.4s, v2.s[1]
-	WORD $0x4E36D508 // fadd v8.4s, v8.4s, v22.4s
-	WORD $0x4FA291F7 // fmul v23.4s, v15.4s, v2.s[1]
-	WORD $0x4E37D529 // fadd v9.4s, v9.4s, v23.4s
+	WORD $0x4FA011C4 // fmla v4.4s, v14.4s, v0.s[1]
+	WORD $0x4FA011E5 // fmla v5.4s, v15.4s, v0.s[1]
+	WORD $0x4FA111C6 // fmla v6.4s, v14.4s, v1.s[1]
+	WORD $0x4FA111E7 // fmla v7.4s, v15.4s, v1.s[1]
+	WORD $0x4FA211C8 // fmla v8.4s, v14.4s, v2.s[1]
+	WORD $0x4FA211E9 // fmla v9.4s, v15.4s, v2.s[1]
 	WORD $0x3DC011B0 // ldr q16, [x13, #64]
 	WORD $0x3DC015B1 // ldr q17, [x13, #80]
-	WORD $0x4F809A18 // fmul v24.4s, v16.4s, v0.s[2]
-	WORD $0x4E38D484 // fadd v4.4s, v4.4s, v24.4s
-	WORD $0x4F809A39 // fmul v25.4s, v17.4s, v0.s[2]
-	WORD $0x4E39D4A5 // fadd v5.4s, v5.4s, v25.4s
-	WORD $0x4F819A1A // fmul v26.4s, v16.4s, v1.s[2]
-	WORD $0x4E3AD4C6 // fadd v6.4s, v6.4s, v26.4s
-	WORD $0x4F819A3B // fmul v27.4s, v17.4s, v1.s[2]
-	WORD $0x4E3BD4E7 // fadd v7.4s, v7.4s, v27.4s
-	WORD $0x4F829A14 // fmul v20.4s, v16.4s, v2.s[2]
-	WORD $0x4E34D508 // fadd v8.4s, v8.4s, v20.4s
-	WORD $0x4F829A35 // fmul v21.4s, v17.4s, v2.s[2]
-	WORD $0x4E35D529 // fadd v9.4s, v9.4s, v21.4s
+	WORD $0x4F801A04 // fmla v4.4s, v16.4s, v0.s[2]
+	WORD $0x4F801A25 // fmla v5.4s, v17.4s, v0.s[2]
+	WORD $0x4F811A06 // fmla v6.4s, v16.4s, v1.s[2]
+	WORD $0x4F811A27 // fmla v7.4s, v17.4s, v1.s[2]
+	WORD $0x4F821A08 // fmla v8.4s, v16.4s, v2.s[2]
+	WORD $0x4F821A29 // fmla v9.4s, v17.4s, v2.s[2]
 	WORD $0x3DC019B2 // ldr q18, [x13, #96]
 	WORD $0x3DC01DB3 // ldr q19, [x13, #112]
-	WORD $0x4FA09A56 // fmul v22.4s, v18.4s, v0.s[3]
-	WORD $0x4E36D484 // fadd v4.4s, v4.4s, v22.4s
-	WORD $0x4FA09A77 // fmul v23.4s, v19.4s, v0.s[3]
-	WORD $0x4E37D4A5 // fadd v5.4s, v5.4s, v23.4s
-	WORD $0x4FA19A58 // fmul v24.4s, v18.4s, v1.s[3]
-	WORD $0x4E38D4C6 // fadd v6.4s, v6.4s, v24.4s
-	WORD $0x4FA19A79 // fmul v25.4s, v19.4s, v1.s[3]
-	WORD $0x4E39D4E7 // fadd v7.4s, v7.4s, v25.4s
-	WORD $0x4FA29A5A // fmul v26.4s, v18.4s, v2.s[3]
-	WORD $0x4E3AD508 // fadd v8.4s, v8.4s, v26.4s
-	WORD $0x4FA29A7B // fmul v27.4s, v19.4s, v2.s[3]
-	WORD $0x4E3BD529 // fadd v9.4s, v9.4s, v27.4s
+	WORD $0x4FA01A44 // fmla v4.4s, v18.4s, v0.s[3]
+	WORD $0x4FA01A65 // fmla v5.4s, v19.4s, v0.s[3]
+	WORD $0x4FA11A46 // fmla v6.4s, v18.4s, v1.s[3]
+	WORD $0x4FA11A67 // fmla v7.4s, v19.4s, v1.s[3]
+	WORD $0x4FA21A48 // fmla v8.4s, v18.4s, v2.s[3]
+	WORD $0x4FA21A69 // fmla v9.4s, v19.4s, v2.s[3]
 	ADD $128, R13
 	ADD $16, R9
 	ADD $16, R10
@@ -18286,18 +18012,12 @@ one:
 	WORD $0xBD400162 // ldr s2, [x11, #0]
 	WORD $0x3DC001AC // ldr q12, [x13, #0]
 	WORD $0x3DC005AD // ldr q13, [x13, #16]
-	WORD $0x4F809194 // fmul v20.4s, v12.4s, v0.s[0]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F8091B5 // fmul v21.4s, v13.4s, v0.s[0]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4F819196 // fmul v22.4s, v12.4s, v1.s[0]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4F8191B7 // fmul v23.4s, v13.4s, v1.s[0]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
-	WORD $0x4F829198 // fmul v24.4s, v12.4s, v2.s[0]
-	WORD $0x4E38D508 // fadd v8.4s, v8.4s, v24.4s
-	WORD $0x4F8291B9 // fmul v25.4s, v13.4s, v2.s[0]
-	WORD $0x4E39D529 // fadd v9.4s, v9.4s, v25.4s
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
+	WORD $0x4F811186 // fmla v6.4s, v12.4s, v1.s[0]
+	WORD $0x4F8111A7 // fmla v7.4s, v13.4s, v1.s[0]
+	WORD $0x4F821188 // fmla v8.4s, v12.4s, v2.s[0]
+	WORD $0x4F8211A9 // fmla v9.4s, v13.4s, v2.s[0]
 	ADD $32, R13
 	ADD $4, R9
 	ADD $4, R10
@@ -18354,76 +18074,44 @@ four:
 	WORD $0x3DC00183 // ldr q3, [x12, #0]
 	WORD $0x3DC001AC // ldr q12, [x13, #0]
 	WORD $0x3DC005AD // ldr q13, [x13, #16]
-	WORD $0x4F809194 // fmul v20.4s, v12.4s, v0.s[0]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F8091B5 // fmul v21.4s, v13.4s, v0.s[0]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4F819196 // fmul v22.4s, v12.4s, v1.s[0]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4F8191B7 // fmul v23.4s, v13.4s, v1.s[0]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
-	WORD $0x4F829198 // fmul v24.4s, v12.4s, v2.s[0]
-	WORD $0x4E38D508 // fadd v8.4s, v8.4s, v24.4s
-	WORD $0x4F8291B9 // fmul v25.4s, v13.4s, v2.s[0]
-	WORD $0x4E39D529 // fadd v9.4s, v9.4s, v25.4s
-	WORD $0x4F83919A // fmul v26.4s, v12.4s, v3.s[0]
-	WORD $0x4E3AD54A // fadd v10.4s, v10.4s, v26.4s
-	WORD $0x4F8391BB // fmul v27.4s, v13.4s, v3.s[0]
-	WORD $0x4E3BD56B // fadd v11.4s, v11.4s, v27.4s
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
+	WORD $0x4F811186 // fmla v6.4s, v12.4s, v1.s[0]
+	WORD $0x4F8111A7 // fmla v7.4s, v13.4s, v1.s[0]
+	WORD $0x4F821188 // fmla v8.4s, v12.4s, v2.s[0]
+	WORD $0x4F8211A9 // fmla v9.4s, v13.4s, v2.s[0]
+	WORD $0x4F83118A // fmla v10.4s, v12.4s, v3.s[0]
+	WORD $0x4F8311AB // fmla v11.4s, v13.4s, v3.s[0]
 	WORD $0x3DC009AE // ldr q14, [x13, #32]
 	WORD $0x3DC00DAF // ldr q15, [x13, #48]
-	WORD $0x4FA091D4 // fmul v20.4s, v14.4s, v0.s[1]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4FA091F5 // fmul v21.4s, v15.4s, v0.s[1]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4FA191D6 // fmul v22.4s, v14.4s, v1.s[1]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4FA191F7 // fmul v23.4s, v15.4s, v1.s[1]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
-	WORD $0x4FA291D8 // fmul v24.4s, v14.4s, v2.s[1]
-	WORD $0x4E38D508 // fadd v8.4s, v8.4s, v24.4s
-	WORD $0x4FA291F9 // fmul v25.4s, v15.4s, v2.s[1]
-	WORD $0x4E39D529 // fadd v9.4s, v9.4s, v25.4s
-	WORD $0x4FA391DA // fmul v26.4s, v14.4s, v3.s[1]
-	WORD $0x4E3AD54A // fadd v10.4s, v10.4s, v26.4s
-	WORD $0x4FA391FB // fmul v27.4s, v15.4s, v3.s[1]
-	WORD $0x4E3BD56B // fadd v11.4s, v11.4s, v27.4s
+	WORD $0x4FA011C4 // fmla v4.4s, v14.4s, v0.s[1]
+	WORD $0x4FA011E5 // fmla v5.4s, v15.4s, v0.s[1]
+	WORD $0x4FA111C6 // fmla v6.4s, v14.4s, v1.s[1]
+	WORD $0x4FA111E7 // fmla v7.4s, v15.4s, v1.s[1]
+	WORD $0x4FA211C8 // fmla v8.4s, v14.4s, v2.s[1]
+	WORD $0x4FA211E9 // fmla v9.4s, v15.4s, v2.s[1]
+	WORD $0x4FA311CA // fmla v10.4s, v14.4s, v3.s[1]
+	WORD $0x4FA311EB // fmla v11.4s, v15.4s, v3.s[1]
 	WORD $0x3DC011B0 // ldr q16, [x13, #64]
 	WORD $0x3DC015B1 // ldr q17, [x13, #80]
-	WORD $0x4F809A14 // fmul v20.4s, v16.4s, v0.s[2]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F809A35 // fmul v21.4s, v17.4s, v0.s[2]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4F819A16 // fmul v22.4s, v16.4s, v1.s[2]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4F819A37 // fmul v23.4s, v17.4s, v1.s[2]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
-	WORD $0x4F829A18 // fmul v24.4s, v16.4s, v2.s[2]
-	WORD $0x4E38D508 // fadd v8.4s, v8.4s, v24.4s
-	WORD $0x4F829A39 // fmul v25.4s, v17.4s, v2.s[2]
-	WORD $0x4E39D529 // fadd v9.4s, v9.4s, v25.4s
-	WORD $0x4F839A1A // fmul v26.4s, v16.4s, v3.s[2]
-	WORD $0x4E3AD54A // fadd v10.4s, v10.4s, v26.4s
-	WORD $0x4F839A3B // fmul v27.4s, v17.4s, v3.s[2]
-	WORD $0x4E3BD56B // fadd v11.4s, v11.4s, v27.4s
+	WORD $0x4F801A04 // fmla v4.4s, v16.4s, v0.s[2]
+	WORD $0x4F801A25 // fmla v5.4s, v17.4s, v0.s[2]
+	WORD $0x4F811A06 // fmla v6.4s, v16.4s, v1.s[2]
+	WORD $0x4F811A27 // fmla v7.4s, v17.4s, v1.s[2]
+	WORD $0x4F821A08 // fmla v8.4s, v16.4s, v2.s[2]
+	WORD $0x4F821A29 // fmla v9.4s, v17.4s, v2.s[2]
+	WORD $0x4F831A0A // fmla v10.4s, v16.4s, v3.s[2]
+	WORD $0x4F831A2B // fmla v11.4s, v17.4s, v3.s[2]
 	WORD $0x3DC019B2 // ldr q18, [x13, #96]
 	WORD $0x3DC01DB3 // ldr q19, [x13, #112]
-	WORD $0x4FA09A54 // fmul v20.4s, v18.4s, v0.s[3]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4FA09A75 // fmul v21.4s, v19.4s, v0.s[3]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4FA19A56 // fmul v22.4s, v18.4s, v1.s[3]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4FA19A77 // fmul v23.4s, v19.4s, v1.s[3]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
-	WORD $0x4FA29A58 // fmul v24.4s, v18.4s, v2.s[3]
-	WORD $0x4E38D508 // fadd v8.4s, v8.4s, v24.4s
-	WORD $0x4FA29A79 // fmul v25.4s, v19.4s, v2.s[3]
-	WORD $0x4E39D529 // fadd v9.4s, v9.4s, v25.4s
-	WORD $0x4FA39A5A // fmul v26.4s, v18.4s, v3.s[3]
-	WORD $0x4E3AD54A // fadd v10.4s, v10.4s, v26.4s
-	WORD $0x4FA39A7B // fmul v27.4s, v19.4s, v3.s[3]
-	WORD $0x4E3BD56B // fadd v11.4s, v11.4s, v27.4s
+	WORD $0x4FA01A44 // fmla v4.4s, v18.4s, v0.s[3]
+	WORD $0x4FA01A65 // fmla v5.4s, v19.4s, v0.s[3]
+	WORD $0x4FA11A46 // fmla v6.4s, v18.4s, v1.s[3]
+	WORD $0x4FA11A67 // fmla v7.4s, v19.4s, v1.s[3]
+	WORD $0x4FA21A48 // fmla v8.4s, v18.4s, v2.s[3]
+	WORD $0x4FA21A69 // fmla v9.4s, v19.4s, v2.s[3]
+	WORD $0x4FA31A4A // fmla v10.4s, v18.4s, v3.s[3]
+	WORD $0x4FA31A6B // fmla v11.4s, v19.4s, v3.s[3]
 	ADD $128, R13
 	ADD $16, R9
 	ADD $16, R10
@@ -18441,22 +18129,14 @@ one:
 	WORD $0xBD400183 // ldr s3, [x12, #0]
 	WORD $0x3DC001AC // ldr q12, [x13, #0]
 	WORD $0x3DC005AD // ldr q13, [x13, #16]
-	WORD $0x4F809194 // fmul v20.4s, v12.4s, v0.s[0]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F8091B5 // fmul v21.4s, v13.4s, v0.s[0]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4F819196 // fmul v22.4s, v12.4s, v1.s[0]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4F8191B7 // fmul v23.4s, v13.4s, v1.s[0]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
-	WORD $0x4F829198 // fmul v24.4s, v12.4s, v2.s[0]
-	WORD $0x4E38D508 // fadd v8.4s, v8.4s, v24.4s
-	WORD $0x4F8291B9 // fmul v25.4s, v13.4s, v2.s[0]
-	WORD $0x4E39D529 // fadd v9.4s, v9.4s, v25.4s
-	WORD $0x4F83919A // fmul v26.4s, v12.4s, v3.s[0]
-	WORD $0x4E3AD54A // fadd v10.4s, v10.4s, v26.4s
-	WORD $0x4F8391BB // fmul v27.4s, v13.4s, v3.s[0]
-	WORD $0x4E3BD56B // fadd v11.4s, v11.4s, v27.4s
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
+	WORD $0x4F811186 // fmla v6.4s, v12.4s, v1.s[0]
+	WORD $0x4F8111A7 // fmla v7.4s, v13.4s, v1.s[0]
+	WORD $0x4F821188 // fmla v8.4s, v12.4s, v2.s[0]
+	WORD $0x4F8211A9 // fmla v9.4s, v13.4s, v2.s[0]
+	WORD $0x4F83118A // fmla v10.4s, v12.4s, v3.s[0]
+	WORD $0x4F8311AB // fmla v11.4s, v13.4s, v3.s[0]
 	ADD $32, R13
 	ADD $4, R9
 	ADD $4, R10
@@ -18529,76 +18209,44 @@ four:
 	WORD $0x3DC00183 // ldr q3, [x12, #0]
 	WORD $0x3DC001AC // ldr q12, [x13, #0]
 	WORD $0x3DC005AD // ldr q13, [x13, #16]
-	WORD $0x4F809194 // fmul v20.4s, v12.4s, v0.s[0]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F8091B5 // fmul v21.4s, v13.4s, v0.s[0]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4F819196 // fmul v22.4s, v12.4s, v1.s[0]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4F8191B7 // fmul v23.4s, v13.4s, v1.s[0]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
-	WORD $0x4F829198 // fmul v24.4s, v12.4s, v2.s[0]
-	WORD $0x4E38D508 // fadd v8.4s, v8.4s, v24.4s
-	WORD $0x4F8291B9 // fmul v25.4s, v13.4s, v2.s[0]
-	WORD $0x4E39D529 // fadd v9.4s, v9.4s, v25.4s
-	WORD $0x4F83919A // fmul v26.4s, v12.4s, v3.s[0]
-	WORD $0x4E3AD54A // fadd v10.4s, v10.4s, v26.4s
-	WORD $0x4F8391BB // fmul v27.4s, v13.4s, v3.s[0]
-	WORD $0x4E3BD56B // fadd v11.4s, v11.4s, v27.4s
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
+	WORD $0x4F811186 // fmla v6.4s, v12.4s, v1.s[0]
+	WORD $0x4F8111A7 // fmla v7.4s, v13.4s, v1.s[0]
+	WORD $0x4F821188 // fmla v8.4s, v12.4s, v2.s[0]
+	WORD $0x4F8211A9 // fmla v9.4s, v13.4s, v2.s[0]
+	WORD $0x4F83118A // fmla v10.4s, v12.4s, v3.s[0]
+	WORD $0x4F8311AB // fmla v11.4s, v13.4s, v3.s[0]
 	WORD $0x3DC009AE // ldr q14, [x13, #32]
 	WORD $0x3DC00DAF // ldr q15, [x13, #48]
-	WORD $0x4FA091D4 // fmul v20.4s, v14.4s, v0.s[1]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4FA091F5 // fmul v21.4s, v15.4s, v0.s[1]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4FA191D6 // fmul v22.4s, v14.4s, v1.s[1]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4FA191F7 // fmul v23.4s, v15.4s, v1.s[1]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
-	WORD $0x4FA291D8 // fmul v24.4s, v14.4s, v2.s[1]
-	WORD $0x4E38D508 // fadd v8.4s, v8.4s, v24.4s
-	WORD $0x4FA291F9 // fmul v25.4s, v15.4s, v2.s[1]
-	WORD $0x4E39D529 // fadd v9.4s, v9.4s, v25.4s
-	WORD $0x4FA391DA // fmul v26.4s, v14.4s, v3.s[1]
-	WORD $0x4E3AD54A // fadd v10.4s, v10.4s, v26.4s
-	WORD $0x4FA391FB // fmul v27.4s, v15.4s, v3.s[1]
-	WORD $0x4E3BD56B // fadd v11.4s, v11.4s, v27.4s
+	WORD $0x4FA011C4 // fmla v4.4s, v14.4s, v0.s[1]
+	WORD $0x4FA011E5 // fmla v5.4s, v15.4s, v0.s[1]
+	WORD $0x4FA111C6 // fmla v6.4s, v14.4s, v1.s[1]
+	WORD $0x4FA111E7 // fmla v7.4s, v15.4s, v1.s[1]
+	WORD $0x4FA211C8 // fmla v8.4s, v14.4s, v2.s[1]
+	WORD $0x4FA211E9 // fmla v9.4s, v15.4s, v2.s[1]
+	WORD $0x4FA311CA // fmla v10.4s, v14.4s, v3.s[1]
+	WORD $0x4FA311EB // fmla v11.4s, v15.4s, v3.s[1]
 	WORD $0x3DC011B0 // ldr q16, [x13, #64]
 	WORD $0x3DC015B1 // ldr q17, [x13, #80]
-	WORD $0x4F809A14 // fmul v20.4s, v16.4s, v0.s[2]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F809A35 // fmul v21.4s, v17.4s, v0.s[2]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4F819A16 // fmul v22.4s, v16.4s, v1.s[2]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4F819A37 // fmul v23.4s, v17.4s, v1.s[2]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
-	WORD $0x4F829A18 // fmul v24.4s, v16.4s, v2.s[2]
-	WORD $0x4E38D508 // fadd v8.4s, v8.4s, v24.4s
-	WORD $0x4F829A39 // fmul v25.4s, v17.4s, v2.s[2]
-	WORD $0x4E39D529 // fadd v9.4s, v9.4s, v25.4s
-	WORD $0x4F839A1A // fmul v26.4s, v16.4s, v3.s[2]
-	WORD $0x4E3AD54A // fadd v10.4s, v10.4s, v26.4s
-	WORD $0x4F839A3B // fmul v27.4s, v17.4s, v3.s[2]
-	WORD $0x4E3BD56B // fadd v11.4s, v11.4s, v27.4s
+	WORD $0x4F801A04 // fmla v4.4s, v16.4s, v0.s[2]
+	WORD $0x4F801A25 // fmla v5.4s, v17.4s, v0.s[2]
+	WORD $0x4F811A06 // fmla v6.4s, v16.4s, v1.s[2]
+	WORD $0x4F811A27 // fmla v7.4s, v17.4s, v1.s[2]
+	WORD $0x4F821A08 // fmla v8.4s, v16.4s, v2.s[2]
+	WORD $0x4F821A29 // fmla v9.4s, v17.4s, v2.s[2]
+	WORD $0x4F831A0A // fmla v10.4s, v16.4s, v3.s[2]
+	WORD $0x4F831A2B // fmla v11.4s, v17.4s, v3.s[2]
 	WORD $0x3DC019B2 // ldr q18, [x13, #96]
 	WORD $0x3DC01DB3 // ldr q19, [x13, #112]
-	WORD $0x4FA09A54 // fmul v20.4s, v18.4s, v0.s[3]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4FA09A75 // fmul v21.4s, v19.4s, v0.s[3]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4FA19A56 // fmul v22.4s, v18.4s, v1.s[3]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4FA19A77 // fmul v23.4s, v19.4s, v1.s[3]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
-	WORD $0x4FA29A58 // fmul v24.4s, v18.4s, v2.s[3]
-	WORD $0x4E38D508 // fadd v8.4s, v8.4s, v24.4s
-	WORD $0x4FA29A79 // fmul v25.4s, v19.4s, v2.s[3]
-	WORD $0x4E39D529 // fadd v9.4s, v9.4s, v25.4s
-	WORD $0x4FA39A5A // fmul v26.4s, v18.4s, v3.s[3]
-	WORD $0x4E3AD54A // fadd v10.4s, v10.4s, v26.4s
-	WORD $0x4FA39A7B // fmul v27.4s, v19.4s, v3.s[3]
-	WORD $0x4E3BD56B // fadd v11.4s, v11.4s, v27.4s
+	WORD $0x4FA01A44 // fmla v4.4s, v18.4s, v0.s[3]
+	WORD $0x4FA01A65 // fmla v5.4s, v19.4s, v0.s[3]
+	WORD $0x4FA11A46 // fmla v6.4s, v18.4s, v1.s[3]
+	WORD $0x4FA11A67 // fmla v7.4s, v19.4s, v1.s[3]
+	WORD $0x4FA21A48 // fmla v8.4s, v18.4s, v2.s[3]
+	WORD $0x4FA21A69 // fmla v9.4s, v19.4s, v2.s[3]
+	WORD $0x4FA31A4A // fmla v10.4s, v18.4s, v3.s[3]
+	WORD $0x4FA31A6B // fmla v11.4s, v19.4s, v3.s[3]
 	ADD $128, R13
 	ADD $16, R9
 	ADD $16, R10
@@ -18616,22 +18264,14 @@ one:
 	WORD $0xBD400183 // ldr s3, [x12, #0]
 	WORD $0x3DC001AC // ldr q12, [x13, #0]
 	WORD $0x3DC005AD // ldr q13, [x13, #16]
-	WORD $0x4F809194 // fmul v20.4s, v12.4s, v0.s[0]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F8091B5 // fmul v21.4s, v13.4s, v0.s[0]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4F819196 // fmul v22.4s, v12.4s, v1.s[0]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4F8191B7 // fmul v23.4s, v13.4s, v1.s[0]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
-	WORD $0x4F829198 // fmul v24.4s, v12.4s, v2.s[0]
-	WORD $0x4E38D508 // fadd v8.4s, v8.4s, v24.4s
-	WORD $0x4F8291B9 // fmul v25.4s, v13.4s, v2.s[0]
-	WORD $0x4E39D529 // fadd v9.4s, v9.4s, v25.4s
-	WORD $0x4F83919A // fmul v26.4s, v12.4s, v3.s[0]
-	WORD $0x4E3AD54A // fadd v10.4s, v10.4s, v26.4s
-	WORD $0x4F8391BB // fmul v27.4s, v13.4s, v3.s[0]
-	WORD $0x4E3BD56B // fadd v11.4s, v11.4s, v27.4s
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
+	WORD $0x4F811186 // fmla v6.4s, v12.4s, v1.s[0]
+	WORD $0x4F8111A7 // fmla v7.4s, v13.4s, v1.s[0]
+	WORD $0x4F821188 // fmla v8.4s, v12.4s, v2.s[0]
+	WORD $0x4F8211A9 // fmla v9.4s, v13.4s, v2.s[0]
+	WORD $0x4F83118A // fmla v10.4s, v12.4s, v3.s[0]
+	WORD $0x4F8311AB // fmla v11.4s, v13.4s, v3.s[0]
 	ADD $32, R13
 	ADD $4, R9
 	ADD $4, R10
@@ -18677,31 +18317,23 @@ four:
 	WORD $0x3DC001AC // ldr q12, [x13, #0]
 	WORD $0x4E21798D // fcvtl2 v13.4s, v12.8h
 	WORD $0x0E21798C // fcvtl v12.4s, v12.4h
-	WORD $0x4F809194 // fmul v20.4s, v12.4s, v0.s[0]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F8091B5 // fmul v21.4s, v13.4s, v0.s[0]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
 	WORD $0x3DC005AE // ldr q14, [x13, #16]
 	WORD $0x4E2179CF // fcvtl2 v15.4s, v14.8h
 	WORD $0x0E2179CE // fcvtl v14.4s, v14.4h
-	WORD $0x4FA091D6 // fmul v22.4s, v14.4s, v0.s[1]
-	WORD $0x4E36D484 // fadd v4.4s, v4.4s, v22.4s
-	WORD $0x4FA091F7 // fmul v23.4s, v15.4s, v0.s[1]
-	WORD $0x4E37D4A5 // fadd v5.4s, v5.4s, v23.4s
+	WORD $0x4FA011C4 // fmla v4.4s, v14.4s, v0.s[1]
+	WORD $0x4FA011E5 // fmla v5.4s, v15.4s, v0.s[1]
 	WORD $0x3DC009B0 // ldr q16, [x13, #32]
 	WORD $0x4E217A11 // fcvtl2 v17.4s, v16.8h
 	WORD $0x0E217A10 // fcvtl v16.4s, v16.4h
-	WORD $0x4F809A18 // fmul v24.4s, v16.4s, v0.s[2]
-	WORD $0x4E38D484 // fadd v4.4s, v4.4s, v24.4s
-	WORD $0x4F809A39 // fmul v25.4s, v17.4s, v0.s[2]
-	WORD $0x4E39D4A5 // fadd v5.4s, v5.4s, v25.4s
+	WORD $0x4F801A04 // fmla v4.4s, v16.4s, v0.s[2]
+	WORD $0x4F801A25 // fmla v5.4s, v17.4s, v0.s[2]
 	WORD $0x3DC00DB2 // ldr q18, [x13, #48]
 	WORD $0x4E217A53 // fcvtl2 v19.4s, v18.8h
 	WORD $0x0E217A52 // fcvtl v18.4s, v18.4h
-	WORD $0x4FA09A5A // fmul v26.4s, v18.4s, v0.s[3]
-	WORD $0x4E3AD484 // fadd v4.4s, v4.4s, v26.4s
-	WORD $0x4FA09A7B // fmul v27.4s, v19.4s, v0.s[3]
-	WORD $0x4E3BD4A5 // fadd v5.4s, v5.4s, v27.4s
+	WORD $0x4FA01A44 // fmla v4.4s, v18.4s, v0.s[3]
+	WORD $0x4FA01A65 // fmla v5.4s, v19.4s, v0.s[3]
 	ADD $64, R13
 	ADD $16, R9
 	SUBS $1, R14
@@ -18714,10 +18346,8 @@ one:
 	WORD $0x3DC001AC // ldr q12, [x13, #0]
 	WORD $0x4E21798D // fcvtl2 v13.4s, v12.8h
 	WORD $0x0E21798C // fcvtl v12.4s, v12.4h
-	WORD $0x4F809194 // fmul v20.4s, v12.4s, v0.s[0]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F8091B5 // fmul v21.4s, v13.4s, v0.s[0]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
 	ADD $16, R13
 	ADD $4, R9
 	SUBS $1, R14
@@ -18758,31 +18388,23 @@ four:
 	WORD $0x3DC001AC // ldr q12, [x13, #0]
 	WORD $0x4E21798D // fcvtl2 v13.4s, v12.8h
 	WORD $0x0E21798C // fcvtl v12.4s, v12.4h
-	WORD $0x4F809194 // fmul v20.4s, v12.4s, v0.s[0]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F8091B5 // fmul v21.4s, v13.4s, v0.s[0]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
 	WORD $0x3DC005AE // ldr q14, [x13, #16]
 	WORD $0x4E2179CF // fcvtl2 v15.4s, v14.8h
 	WORD $0x0E2179CE // fcvtl v14.4s, v14.4h
-	WORD $0x4FA091D6 // fmul v22.4s, v14.4s, v0.s[1]
-	WORD $0x4E36D484 // fadd v4.4s, v4.4s, v22.4s
-	WORD $0x4FA091F7 // fmul v23.4s, v15.4s, v0.s[1]
-	WORD $0x4E37D4A5 // fadd v5.4s, v5.4s, v23.4s
+	WORD $0x4FA011C4 // fmla v4.4s, v14.4s, v0.s[1]
+	WORD $0x4FA011E5 // fmla v5.4s, v15.4s, v0.s[1]
 	WORD $0x3DC009B0 // ldr q16, [x13, #32]
 	WORD $0x4E217A11 // fcvtl2 v17.4s, v16.8h
 	WORD $0x0E217A10 // fcvtl v16.4s, v16.4h
-	WORD $0x4F809A18 // fmul v24.4s, v16.4s, v0.s[2]
-	WORD $0x4E38D484 // fadd v4.4s, v4.4s, v24.4s
-	WORD $0x4F809A39 // fmul v25.4s, v17.4s, v0.s[2]
-	WORD $0x4E39D4A5 // fadd v5.4s, v5.4s, v25.4s
+	WORD $0x4F801A04 // fmla v4.4s, v16.4s, v0.s[2]
+	WORD $0x4F801A25 // fmla v5.4s, v17.4s, v0.s[2]
 	WORD $0x3DC00DB2 // ldr q18, [x13, #48]
 	WORD $0x4E217A53 // fcvtl2 v19.4s, v18.8h
 	WORD $0x0E217A52 // fcvtl v18.4s, v18.4h
-	WORD $0x4FA09A5A // fmul v26.4s, v18.4s, v0.s[3]
-	WORD $0x4E3AD484 // fadd v4.4s, v4.4s, v26.4s
-	WORD $0x4FA09A7B // fmul v27.4s, v19.4s, v0.s[3]
-	WORD $0x4E3BD4A5 // fadd v5.4s, v5.4s, v27.4s
+	WORD $0x4FA01A44 // fmla v4.4s, v18.4s, v0.s[3]
+	WORD $0x4FA01A65 // fmla v5.4s, v19.4s, v0.s[3]
 	ADD $64, R13
 	ADD $16, R9
 	SUBS $1, R14
@@ -18795,10 +18417,8 @@ one:
 	WORD $0x3DC001AC // ldr q12, [x13, #0]
 	WORD $0x4E21798D // fcvtl2 v13.4s, v12.8h
 	WORD $0x0E21798C // fcvtl v12.4s, v12.4h
-	WORD $0x4F809194 // fmul v20.4s, v12.4s, v0.s[0]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F8091B5 // fmul v21.4s, v13.4s, v0.s[0]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
 	ADD $16, R13
 	ADD $4, R9
 	SUBS $1, R14
@@ -18840,47 +18460,31 @@ four:
 	WORD $0x3DC001AC // ldr q12, [x13, #0]
 	WORD $0x4E21798D // fcvtl2 v13.4s, v12.8h
 	WORD $0x0E21798C // fcvtl v12.4s, v12.4h
-	WORD $0x4F809194 // fmul v20.4s, v12.4s, v0.s[0]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F8091B5 // fmul v21.4s, v13.4s, v0.s[0]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4F819196 // fmul v22.4s, v12.4s, v1.s[0]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4F8191B7 // fmul v23.4s, v13.4s, v1.s[0]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
+	WORD $0x4F811186 // fmla v6.4s, v12.4s, v1.s[0]
+	WORD $0x4F8111A7 // fmla v7.4s, v13.4s, v1.s[0]
 	WORD $0x3DC005AE // ldr q14, [x13, #16]
 	WORD $0x4E2179CF // fcvtl2 v15.4s, v14.8h
 	WORD $0x0E2179CE // fcvtl v14.4s, v14.4h
-	WORD $0x4FA091D8 // fmul v24.4s, v14.4s, v0.s[1]
-	WORD $0x4E38D484 // fadd v4.4s, v4.4s, v24.4s
-	WORD $0x4FA091F9 // fmul v25.4s, v15.4s, v0.s[1]
-	WORD $0x4E39D4A5 // fadd v5.4s, v5.4s, v25.4s
-	WORD $0x4FA191DA // fmul v26.4s, v14.4s, v1.s[1]
-	WORD $0x4E3AD4C6 // fadd v6.4s, v6.4s, v26.4s
-	WORD $0x4FA191FB // fmul v27.4s, v15.4s, v1.s[1]
-	WORD $0x4E3BD4E7 // fadd v7.4s, v7.4s, v27.4s
+	WORD $0x4FA011C4 // fmla v4.4s, v14.4s, v0.s[1]
+	WORD $0x4FA011E5 // fmla v5.4s, v15.4s, v0.s[1]
+	WORD $0x4FA111C6 // fmla v6.4s, v14.4s, v1.s[1]
+	WORD $0x4FA111E7 // fmla v7.4s, v15.4s, v1.s[1]
 	WORD $0x3DC009B0 // ldr q16, [x13, #32]
 	WORD $0x4E217A11 // fcvtl2 v17.4s, v16.8h
 	WORD $0x0E217A10 // fcvtl v16.4s, v16.4h
-	WORD $0x4F809A14 // fmul v20.4s, v16.4s, v0.s[2]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F809A35 // fmul v21.4s, v17.4s, v0.s[2]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4F819A16 // fmul v22.4s, v16.4s, v1.s[2]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4F819A37 // fmul v23.4s, v17.4s, v1.s[2]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
+	WORD $0x4F801A04 // fmla v4.4s, v16.4s, v0.s[2]
+	WORD $0x4F801A25 // fmla v5.4s, v17.4s, v0.s[2]
+	WORD $0x4F811A06 // fmla v6.4s, v16.4s, v1.s[2]
+	WORD $0x4F811A27 // fmla v7.4s, v17.4s, v1.s[2]
 	WORD $0x3DC00DB2 // ldr q18, [x13, #48]
 	WORD $0x4E217A53 // fcvtl2 v19.4s, v18.8h
 	WORD $0x0E217A52 // fcvtl v18.4s, v18.4h
-	WORD $0x4FA09A58 // fmul v24.4s, v18.4s, v0.s[3]
-	WORD $0x4E38D484 // fadd v4.4s, v4.4s, v24.4s
-	WORD $0x4FA09A79 // fmul v25.4s, v19.4s, v0.s[3]
-	WORD $0x4E39D4A5 // fadd v5.4s, v5.4s, v25.4s
-	WORD $0x4FA19A5A // fmul v26.4s, v18.4s, v1.s[3]
-	WORD $0x4E3AD4C6 // fadd v6.4s, v6.4s, v26.4s
-	WORD $0x4FA19A7B // fmul v27.4s, v19.4s, v1.s[3]
-	WORD $0x4E3BD4E7 // fadd v7.4s, v7.4s, v27.4s
+	WORD $0x4FA01A44 // fmla v4.4s, v18.4s, v0.s[3]
+	WORD $0x4FA01A65 // fmla v5.4s, v19.4s, v0.s[3]
+	WORD $0x4FA11A46 // fmla v6.4s, v18.4s, v1.s[3]
+	WORD $0x4FA11A67 // fmla v7.4s, v19.4s, v1.s[3]
 	ADD $64, R13
 	ADD $16, R9
 	ADD $16, R10
@@ -18895,14 +18499,10 @@ one:
 	WORD $0x3DC001AC // ldr q12, [x13, #0]
 	WORD $0x4E21798D // fcvtl2 v13.4s, v12.8h
 	WORD $0x0E21798C // fcvtl v12.4s, v12.4h
-	WORD $0x4F809194 // fmul v20.4s, v12.4s, v0.s[0]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F8091B5 // fmul v21.4s, v13.4s, v0.s[0]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4F819196 // fmul v22.4s, v12.4s, v1.s[0]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4F8191B7 // fmul v23.4s, v13.4s, v1.s[0]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
+	WORD $0x4F811186 // fmla v6.4s, v12.4s, v1.s[0]
+	WORD $0x4F8111A7 // fmla v7.4s, v13.4s, v1.s[0]
 	ADD $16, R13
 	ADD $4, R9
 	ADD $4, R10
@@ -18954,47 +18554,31 @@ four:
 	WORD $0x3DC001AC // ldr q12, [x13, #0]
 	WORD $0x4E21798D // fcvtl2 v13.4s, v12.8h
 	WORD $0x0E21798C // fcvtl v12.4s, v12.4h
-	WORD $0x4F809194 // fmul v20.4s, v12.4s, v0.s[0]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F8091B5 // fmul v21.4s, v13.4s, v0.s[0]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4F819196 // fmul v22.4s, v12.4s, v1.s[0]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4F8191B7 // fmul v23.4s, v13.4s, v1.s[0]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
+	WORD $0x4F811186 // fmla v6.4s, v12.4s, v1.s[0]
+	WORD $0x4F8111A7 // fmla v7.4s, v13.4s, v1.s[0]
 	WORD $0x3DC005AE // ldr q14, [x13, #16]
 	WORD $0x4E2179CF // fcvtl2 v15.4s, v14.8h
 	WORD $0x0E2179CE // fcvtl v14.4s, v14.4h
-	WORD $0x4FA091D8 // fmul v24.4s, v14.4s, v0.s[1]
-	WORD $0x4E38D484 // fadd v4.4s, v4.4s, v24.4s
-	WORD $0x4FA091F9 // fmul v25.4s, v15.4s, v0.s[1]
-	WORD $0x4E39D4A5 // fadd v5.4s, v5.4s, v25.4s
-	WORD $0x4FA191DA // fmul v26.4s, v14.4s, v1.s[1]
-	WORD $0x4E3AD4C6 // fadd v6.4s, v6.4s, v26.4s
-	WORD $0x4FA191FB // fmul v27.4s, v15.4s, v1.s[1]
-	WORD $0x4E3BD4E7 // fadd v7.4s, v7.4s, v27.4s
+	WORD $0x4FA011C4 // fmla v4.4s, v14.4s, v0.s[1]
+	WORD $0x4FA011E5 // fmla v5.4s, v15.4s, v0.s[1]
+	WORD $0x4FA111C6 // fmla v6.4s, v14.4s, v1.s[1]
+	WORD $0x4FA111E7 // fmla v7.4s, v15.4s, v1.s[1]
 	WORD $0x3DC009B0 // ldr q16, [x13, #32]
 	WORD $0x4E217A11 // fcvtl2 v17.4s, v16.8h
 	WORD $0x0E217A10 // fcvtl v16.4s, v16.4h
-	WORD $0x4F809A14 // fmul v20.4s, v16.4s, v0.s[2]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F809A35 // fmul v21.4s, v17.4s, v0.s[2]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4F819A16 // fmul v22.4s, v16.4s, v1.s[2]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4F819A37 // fmul v23.4s, v17.4s, v1.s[2]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
+	WORD $0x4F801A04 // fmla v4.4s, v16.4s, v0.s[2]
+	WORD $0x4F801A25 // fmla v5.4s, v17.4s, v0.s[2]
+	WORD $0x4F811A06 // fmla v6.4s, v16.4s, v1.s[2]
+	WORD $0x4F811A27 // fmla v7.4s, v17.4s, v1.s[2]
 	WORD $0x3DC00DB2 // ldr q18, [x13, #48]
 	WORD $0x4E217A53 // fcvtl2 v19.4s, v18.8h
 	WORD $0x0E217A52 // fcvtl v18.4s, v18.4h
-	WORD $0x4FA09A58 // fmul v24.4s, v18.4s, v0.s[3]
-	WORD $0x4E38D484 // fadd v4.4s, v4.4s, v24.4s
-	WORD $0x4FA09A79 // fmul v25.4s, v19.4s, v0.s[3]
-	WORD $0x4E39D4A5 // fadd v5.4s, v5.4s, v25.4s
-	WORD $0x4FA19A5A // fmul v26.4s, v18.4s, v1.s[3]
-	WORD $0x4E3AD4C6 // fadd v6.4s, v6.4s, v26.4s
-	WORD $0x4FA19A7B // fmul v27.4s, v19.4s, v1.s[3]
-	WORD $0x4E3BD4E7 // fadd v7.4s, v7.4s, v27.4s
+	WORD $0x4FA01A44 // fmla v4.4s, v18.4s, v0.s[3]
+	WORD $0x4FA01A65 // fmla v5.4s, v19.4s, v0.s[3]
+	WORD $0x4FA11A46 // fmla v6.4s, v18.4s, v1.s[3]
+	WORD $0x4FA11A67 // fmla v7.4s, v19.4s, v1.s[3]
 	ADD $64, R13
 	ADD $16, R9
 	ADD $16, R10
@@ -19009,14 +18593,10 @@ one:
 	WORD $0x3DC001AC // ldr q12, [x13, #0]
 	WORD $0x4E21798D // fcvtl2 v13.4s, v12.8h
 	WORD $0x0E21798C // fcvtl v12.4s, v12.4h
-	WORD $0x4F809194 // fmul v20.4s, v12.4s, v0.s[0]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F8091B5 // fmul v21.4s, v13.4s, v0.s[0]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4F819196 // fmul v22.4s, v12.4s, v1.s[0]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4F8191B7 // fmul v23.4s, v13.4s, v1.s[0]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
+	WORD $0x4F811186 // fmla v6.4s, v12.4s, v1.s[0]
+	WORD $0x4F8111A7 // fmla v7.4s, v13.4s, v1.s[0]
 	ADD $16, R13
 	ADD $4, R9
 	ADD $4, R10
@@ -19066,63 +18646,39 @@ four:
 	WORD $0x3DC001AC // ldr q12, [x13, #0]
 	WORD $0x4E21798D // fcvtl2 v13.4s, v12.8h
 	WORD $0x0E21798C // fcvtl v12.4s, v12.4h
-	WORD $0x4F809194 // fmul v20.4s, v12.4s, v0.s[0]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F8091B5 // fmul v21.4s, v13.4s, v0.s[0]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4F819196 // fmul v22.4s, v12.4s, v1.s[0]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4F8191B7 // fmul v23.4s, v13.4s, v1.s[0]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
-	WORD $0x4F829198 // fmul v24.4s, v12.4s, v2.s[0]
-	WORD $0x4E38D508 // fadd v8.4s, v8.4s, v24.4s
-	WORD $0x4F8291B9 // fmul v25.4s, v13.4s, v2.s[0]
-	WORD $0x4E39D529 // fadd v9.4s, v9.4s, v25.4s
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
+	WORD $0x4F811186 // fmla v6.4s, v12.4s, v1.s[0]
+	WORD $0x4F8111A7 // fmla v7.4s, v13.4s, v1.s[0]
+	WORD $0x4F821188 // fmla v8.4s, v12.4s, v2.s[0]
+	WORD $0x4F8211A9 // fmla v9.4s, v13.4s, v2.s[0]
 	WORD $0x3DC005AE // ldr q14, [x13, #16]
 	WORD $0x4E2179CF // fcvtl2 v15.4s, v14.8h
 	WORD $0x0E2179CE // fcvtl v14.4s, v14.4h
-	WORD $0x4FA091DA // fmul v26.4s, v14.4s, v0.s[1]
-	WORD $0x4E3AD484 // fadd v4.4s, v4.4s, v26.4s
-	WORD $0x4FA091FB // fmul v27.4s, v15.4s, v0.s[1]
-	WORD $0x4E3BD4A5 // fadd v5.4s, v5.4s, v27.4s
-	WORD $0x4FA191D4 // fmul v20.4s, v14.4s, v1.s[1]
-	WORD $0x4E34D4C6 // fadd v6.4s, v6.4s, v20.4s
-	WORD $0x4FA191F5 // fmul v21.4s, v15.4s, v1.s[1]
-	WORD $0x4E35D4E7 // fadd v7.4s, v7.4s, v21.4s
-	WORD $0x4FA291D6 // fmul v22.4s, v14.4s, v2.s[1]
-	WORD $0x4E36D508 // fadd v8.4s, v8.4s, v22.4s
-	WORD $0x4FA291F7 // fmul v23.4s, v15.4s, v2.s[1]
-	WORD $0x4E37D529 // fadd v9.4s, v9.4s, v23.4s
+	WORD $0x4FA011C4 // fmla v4.4s, v14.4s, v0.s[1]
+	WORD $0x4FA011E5 // fmla v5.4s, v15.4s, v0.s[1]
+	WORD $0x4FA111C6 // fmla v6.4s, v14.4s, v1.s[1]
+	WORD $0x4FA111E7 // fmla v7.4s, v15.4s, v1.s[1]
+	WORD $0x4FA211C8 // fmla v8.4s, v14.4s, v2.s[1]
+	WORD $0x4FA211E9 // fmla v9.4s, v15.4s, v2.s[1]
 	WORD $0x3DC009B0 // ldr q16, [x13, #32]
 	WORD $0x4E217A11 // fcvtl2 v17.4s, v16.8h
 	WORD $0x0E217A10 // fcvtl v16.4s, v16.4h
-	WORD $0x4F809A18 // fmul v24.4s, v16.4s, v0.s[2]
-	WORD $0x4E38D484 // fadd v4.4s, v4.4s, v24.4s
-	WORD $0x4F809A39 // fmul v25.4s, v17.4s, v0.s[2]
-	WORD $0x4E39D4A5 // fadd v5.4s, v5.4s, v25.4s
-	WORD $0x4F819A1A // fmul v26.4s, v16.4s, v1.s[2]
-	WORD $0x4E3AD4C6 // fadd v6.4s, v6.4s, v26.4s
-	WORD $0x4F819A3B // fmul v27.4s, v17.4s, v1.s[2]
-	WORD $0x4E3BD4E7 // fadd v7.4s, v7.4s, v27.4s
-	WORD $0x4F829A14 // fmul v20.4s, v16.4s, v2.s[2]
-	WORD $0x4E34D508 // fadd v8.4s, v8.4s, v20.4s
-	WORD $0x4F829A35 // fmul v21.4s, v17.4s, v2.s[2]
-	WORD $0x4E35D529 // fadd v9.4s, v9.4s, v21.4s
+	WORD $0x4F801A04 // fmla v4.4s, v16.4s, v0.s[2]
+	WORD $0x4F801A25 // fmla v5.4s, v17.4s, v0.s[2]
+	WORD $0x4F811A06 // fmla v6.4s, v16.4s, v1.s[2]
+	WORD $0x4F811A27 // fmla v7.4s, v17.4s, v1.s[2]
+	WORD $0x4F821A08 // fmla v8.4s, v16.4s, v2.s[2]
+	WORD $0x4F821A29 // fmla v9.4s, v17.4s, v2.s[2]
 	WORD $0x3DC00DB2 // ldr q18, [x13, #48]
 	WORD $0x4E217A53 // fcvtl2 v19.4s, v18.8h
 	WORD $0x0E217A52 // fcvtl v18.4s, v18.4h
-	WORD $0x4FA09A56 // fmul v22.4s, v18.4s, v0.s[3]
-	WORD $0x4E36D484 // fadd v4.4s, v4.4s, v22.4s
-	WORD $0x4FA09A77 // fmul v23.4s, v19.4s, v0.s[3]
-	WORD $0x4E37D4A5 // fadd v5.4s, v5.4s, v23.4s
-	WORD $0x4FA19A58 // fmul v24.4s, v18.4s, v1.s[3]
-	WORD $0x4E38D4C6 // fadd v6.4s, v6.4s, v24.4s
-	WORD $0x4FA19A79 // fmul v25.4s, v19.4s, v1.s[3]
-	WORD $0x4E39D4E7 // fadd v7.4s, v7.4s, v25.4s
-	WORD $0x4FA29A5A // fmul v26.4s, v18.4s, v2.s[3]
-	WORD $0x4E3AD508 // fadd v8.4s, v8.4s, v26.4s
-	WORD $0x4FA29A7B // fmul v27.4s, v19.4s, v2.s[3]
-	WORD $0x4E3BD529 // fadd v9.4s, v9.4s, v27.4s
+	WORD $0x4FA01A44 // fmla v4.4s, v18.4s, v0.s[3]
+	WORD $0x4FA01A65 // fmla v5.4s, v19.4s, v0.s[3]
+	WORD $0x4FA11A46 // fmla v6.4s, v18.4s, v1.s[3]
+	WORD $0x4FA11A67 // fmla v7.4s, v19.4s, v1.s[3]
+	WORD $0x4FA21A48 // fmla v8.4s, v18.4s, v2.s[3]
+	WORD $0x4FA21A69 // fmla v9.4s, v19.4s, v2.s[3]
 	ADD $64, R13
 	ADD $16, R9
 	ADD $16, R10
@@ -19139,18 +18695,12 @@ one:
 	WORD $0x3DC001AC // ldr q12, [x13, #0]
 	WORD $0x4E21798D // fcvtl2 v13.4s, v12.8h
 	WORD $0x0E21798C // fcvtl v12.4s, v12.4h
-	WORD $0x4F809194 // fmul v20.4s, v12.4s, v0.s[0]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F8091B5 // fmul v21.4s, v13.4s, v0.s[0]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4F819196 // fmul v22.4s, v12.4s, v1.s[0]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4F8191B7 // fmul v23.4s, v13.4s, v1.s[0]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
-	WORD $0x4F829198 // fmul v24.4s, v12.4s, v2.s[0]
-	WORD $0x4E38D508 // fadd v8.4s, v8.4s, v24.4s
-	WORD $0x4F8291B9 // fmul v25.4s, v13.4s, v2.s[0]
-	WORD $0x4E39D529 // fadd v9.4s, v9.4s, v25.4s
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
+	WORD $0x4F811186 // fmla v6.4s, v12.4s, v1.s[0]
+	WORD $0x4F8111A7 // fmla v7.4s, v13.4s, v1.s[0]
+	WORD $0x4F821188 // fmla v8.4s, v12.4s, v2.s[0]
+	WORD $0x4F8211A9 // fmla v9.4s, v13.4s, v2.s[0]
 	ADD $16, R13
 	ADD $4, R9
 	ADD $4, R10
@@ -19213,63 +18763,39 @@ four:
 	WORD $0x3DC001AC // ldr q12, [x13, #0]
 	WORD $0x4E21798D // fcvtl2 v13.4s, v12.8h
 	WORD $0x0E21798C // fcvtl v12.4s, v12.4h
-	WORD $0x4F809194 // fmul v20.4s, v12.4s, v0.s[0]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F8091B5 // fmul v21.4s, v13.4s, v0.s[0]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4F819196 // fmul v22.4s, v12.4s, v1.s[0]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4F8191B7 // fmul v23.4s, v13.4s, v1.s[0]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
-	WORD $0x4F829198 // fmul v24.4s, v12.4s, v2.s[0]
-	WORD $0x4E38D508 // fadd v8.4s, v8.4s, v24.4s
-	WORD $0x4F8291B9 // fmul v25.4s, v13.4s, v2.s[0]
-	WORD $0x4E39D529 // fadd v9.4s, v9.4s, v25.4s
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
+	WORD $0x4F811186 // fmla v6.4s, v12.4s, v1.s[0]
+	WORD $0x4F8111A7 // fmla v7.4s, v13.4s, v1.s[0]
+	WORD $0x4F821188 // fmla v8.4s, v12.4s, v2.s[0]
+	WORD $0x4F8211A9 // fmla v9.4s, v13.4s, v2.s[0]
 	WORD $0x3DC005AE // ldr q14, [x13, #16]
 	WORD $0x4E2179CF // fcvtl2 v15.4s, v14.8h
 	WORD $0x0E2179CE // fcvtl v14.4s, v14.4h
-	WORD $0x4FA091DA // fmul v26.4s, v14.4s, v0.s[1]
-	WORD $0x4E3AD484 // fadd v4.4s, v4.4s, v26.4s
-	WORD $0x4FA091FB // fmul v27.4s, v15.4s, v0.s[1]
-	WORD $0x4E3BD4A5 // fadd v5.4s, v5.4s, v27.4s
-	WORD $0x4FA191D4 // fmul v20.4s, v14.4s, v1.s[1]
-	WORD $0x4E34D4C6 // fadd v6.4s, v6.4s, v20.4s
-	WORD $0x4FA191F5 // fmul v21.4s, v15.4s, v1.s[1]
-	WORD $0x4E35D4E7 // fadd v7.4s, v7.4s, v21.4s
-	WORD $0x4FA291D6 // fmul v22.4s, v14.4s, v2.s[1]
-	WORD $0x4E36D508 // fadd v8.4s, v8.4s, v22.4s
-	WORD $0x4FA291F7 // fmul v23.4s, v15.4s, v2.s[1]
-	WORD $0x4E37D529 // fadd v9.4s, v9.4s, v23.4s
+	WORD $0x4FA011C4 // fmla v4.4s, v14.4s, v0.s[1]
+	WORD $0x4FA011E5 // fmla v5.4s, v15.4s, v0.s[1]
+	WORD $0x4FA111C6 // fmla v6.4s, v14.4s, v1.s[1]
+	WORD $0x4FA111E7 // fmla v7.4s, v15.4s, v1.s[1]
+	WORD $0x4FA211C8 // fmla v8.4s, v14.4s, v2.s[1]
+	WORD $0x4FA211E9 // fmla v9.4s, v15.4s, v2.s[1]
 	WORD $0x3DC009B0 // ldr q16, [x13, #32]
 	WORD $0x4E217A11 // fcvtl2 v17.4s, v16.8h
 	WORD $0x0E217A10 // fcvtl v16.4s, v16.4h
-	WORD $0x4F809A18 // fmul v24.4s, v16.4s, v0.s[2]
-	WORD $0x4E38D484 // fadd v4.4s, v4.4s, v24.4s
-	WORD $0x4F809A39 // fmul v25.4s, v17.4s, v0.s[2]
-	WORD $0x4E39D4A5 // fadd v5.4s, v5.4s, v25.4s
-	WORD $0x4F819A1A // fmul v26.4s, v16.4s, v1.s[2]
-	WORD $0x4E3AD4C6 // fadd v6.4s, v6.4s, v26.4s
-	WORD $0x4F819A3B // fmul v27.4s, v17.4s, v1.s[2]
-	WORD $0x4E3BD4E7 // fadd v7.4s, v7.4s, v27.4s
-	WORD $0x4F829A14 // fmul v20.4s, v16.4s, v2.s[2]
-	WORD $0x4E34D508 // fadd v8.4s, v8.4s, v20.4s
-	WORD $0x4F829A35 // fmul v21.4s, v17.4s, v2.s[2]
-	WORD $0x4E35D529 // fadd v9.4s, v9.4s, v21.4s
+	WORD $0x4F801A04 // fmla v4.4s, v16.4s, v0.s[2]
+	WORD $0x4F801A25 // fmla v5.4s, v17.4s, v0.s[2]
+	WORD $0x4F811A06 // fmla v6.4s, v16.4s, v1.s[2]
+	WORD $0x4F811A27 // fmla v7.4s, v17.4s, v1.s[2]
+	WORD $0x4F821A08 // fmla v8.4s, v16.4s, v2.s[2]
+	WORD $0x4F821A29 // fmla v9.4s, v17.4s, v2.s[2]
 	WORD $0x3DC00DB2 // ldr q18, [x13, #48]
 	WORD $0x4E217A53 // fcvtl2 v19.4s, v18.8h
 	WORD $0x0E217A52 // fcvtl v18.4s, v18.4h
-	WORD $0x4FA09A56 // fmul v22.4s, v18.4s, v0.s[3]
-	WORD $0x4E36D484 // fadd v4.4s, v4.4s, v22.4s
-	WORD $0x4FA09A77 // fmul v23.4s, v19.4s, v0.s[3]
-	WORD $0x4E37D4A5 // fadd v5.4s, v5.4s, v23.4s
-	WORD $0x4FA19A58 // fmul v24.4s, v18.4s, v1.s[3]
-	WORD $0x4E38D4C6 // fadd v6.4s, v6.4s, v24.4s
-	WORD $0x4FA19A79 // fmul v25.4s, v19.4s, v1.s[3]
-	WORD $0x4E39D4E7 // fadd v7.4s, v7.4s, v25.4s
-	WORD $0x4FA29A5A // fmul v26.4s, v18.4s, v2.s[3]
-	WORD $0x4E3AD508 // fadd v8.4s, v8.4s, v26.4s
-	WORD $0x4FA29A7B // fmul v27.4s, v19.4s, v2.s[3]
-	WORD $0x4E3BD529 // fadd v9.4s, v9.4s, v27.4s
+	WORD $0x4FA01A44 // fmla v4.4s, v18.4s, v0.s[3]
+	WORD $0x4FA01A65 // fmla v5.4s, v19.4s, v0.s[3]
+	WORD $0x4FA11A46 // fmla v6.4s, v18.4s, v1.s[3]
+	WORD $0x4FA11A67 // fmla v7.4s, v19.4s, v1.s[3]
+	WORD $0x4FA21A48 // fmla v8.4s, v18.4s, v2.s[3]
+	WORD $0x4FA21A69 // fmla v9.4s, v19.4s, v2.s[3]
 	ADD $64, R13
 	ADD $16, R9
 	ADD $16, R10
@@ -19286,18 +18812,12 @@ one:
 	WORD $0x3DC001AC // ldr q12, [x13, #0]
 	WORD $0x4E21798D // fcvtl2 v13.4s, v12.8h
 	WORD $0x0E21798C // fcvtl v12.4s, v12.4h
-	WORD $0x4F809194 // fmul v20.4s, v12.4s, v0.s[0]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F8091B5 // fmul v21.4s, v13.4s, v0.s[0]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4F819196 // fmul v22.4s, v12.4s, v1.s[0]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4F8191B7 // fmul v23.4s, v13.4s, v1.s[0]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
-	WORD $0x4F829198 // fmul v24.4s, v12.4s, v2.s[0]
-	WORD $0x4E38D508 // fadd v8.4s, v8.4s, v24.4s
-	WORD $0x4F8291B9 // fmul v25.4s, v13.4s, v2.s[0]
-	WORD $0x4E39D529 // fadd v9.4s, v9.4s, v25.4s
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
+	WORD $0x4F811186 // fmla v6.4s, v12.4s, v1.s[0]
+	WORD $0x4F8111A7 // fmla v7.4s, v13.4s, v1.s[0]
+	WORD $0x4F821188 // fmla v8.4s, v12.4s, v2.s[0]
+	WORD $0x4F8211A9 // fmla v9.4s, v13.4s, v2.s[0]
 	ADD $16, R13
 	ADD $4, R9
 	ADD $4, R10
@@ -19355,79 +18875,47 @@ four:
 	WORD $0x3DC001AC // ldr q12, [x13, #0]
 	WORD $0x4E21798D // fcvtl2 v13.4s, v12.8h
 	WORD $0x0E21798C // fcvtl v12.4s, v12.4h
-	WORD $0x4F809194 // fmul v20.4s, v12.4s, v0.s[0]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F8091B5 // fmul v21.4s, v13.4s, v0.s[0]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4F819196 // fmul v22.4s, v12.4s, v1.s[0]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4F8191B7 // fmul v23.4s, v13.4s, v1.s[0]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
-	WORD $0x4F829198 // fmul v24.4s, v12.4s, v2.s[0]
-	WORD $0x4E38D508 // fadd v8.4s, v8.4s, v24.4s
-	WORD $0x4F8291B9 // fmul v25.4s, v13.4s, v2.s[0]
-	WORD $0x4E39D529 // fadd v9.4s, v9.4s, v25.4s
-	WORD $0x4F83919A // fmul v26.4s, v12.4s, v3.s[0]
-	WORD $0x4E3AD54A // fadd v10.4s, v10.4s, v26.4s
-	WORD $0x4F8391BB // fmul v27.4s, v13.4s, v3.s[0]
-	WORD $0x4E3BD56B // fadd v11.4s, v11.4s, v27.4s
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
+	WORD $0x4F811186 // fmla v6.4s, v12.4s, v1.s[0]
+	WORD $0x4F8111A7 // fmla v7.4s, v13.4s, v1.s[0]
+	WORD $0x4F821188 // fmla v8.4s, v12.4s, v2.s[0]
+	WORD $0x4F8211A9 // fmla v9.4s, v13.4s, v2.s[0]
+	WORD $0x4F83118A // fmla v10.4s, v12.4s, v3.s[0]
+	WORD $0x4F8311AB // fmla v11.4s, v13.4s, v3.s[0]
 	WORD $0x3DC005AE // ldr q14, [x13, #16]
 	WORD $0x4E2179CF // fcvtl2 v15.4s, v14.8h
 	WORD $0x0E2179CE // fcvtl v14.4s, v14.4h
-	WORD $0x4FA091D4 // fmul v20.4s, v14.4s, v0.s[1]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4FA091F5 // fmul v21.4s, v15.4s, v0.s[1]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4FA191D6 // fmul v22.4s, v14.4s, v1.s[1]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4FA191F7 // fmul v23.4s, v15.4s, v1.s[1]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
-	WORD $0x4FA291D8 // fmul v24.4s, v14.4s, v2.s[1]
-	WORD $0x4E38D508 // fadd v8.4s, v8.4s, v24.4s
-	WORD $0x4FA291F9 // fmul v25.4s, v15.4s, v2.s[1]
-	WORD $0x4E39D529 // fadd v9.4s, v9.4s, v25.4s
-	WORD $0x4FA391DA // fmul v26.4s, v14.4s, v3.s[1]
-	WORD $0x4E3AD54A // fadd v10.4s, v10.4s, v26.4s
-	WORD $0x4FA391FB // fmul v27.4s, v15.4s, v3.s[1]
-	WORD $0x4E3BD56B // fadd v11.4s, v11.4s, v27.4s
+	WORD $0x4FA011C4 // fmla v4.4s, v14.4s, v0.s[1]
+	WORD $0x4FA011E5 // fmla v5.4s, v15.4s, v0.s[1]
+	WORD $0x4FA111C6 // fmla v6.4s, v14.4s, v1.s[1]
+	WORD $0x4FA111E7 // fmla v7.4s, v15.4s, v1.s[1]
+	WORD $0x4FA211C8 // fmla v8.4s, v14.4s, v2.s[1]
+	WORD $0x4FA211E9 // fmla v9.4s, v15.4s, v2.s[1]
+	WORD $0x4FA311CA // fmla v10.4s, v14.4s, v3.s[1]
+	WORD $0x4FA311EB // fmla v11.4s, v15.4s, v3.s[1]
 	WORD $0x3DC009B0 // ldr q16, [x13, #32]
 	WORD $0x4E217A11 // fcvtl2 v17.4s, v16.8h
 	WORD $0x0E217A10 // fcvtl v16.4s, v16.4h
-	WORD $0x4F809A14 // fmul v20.4s, v16.4s, v0.s[2]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F809A35 // fmul v21.4s, v17.4s, v0.s[2]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4F819A16 // fmul v22.4s, v16.4s, v1.s[2]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4F819A37 // fmul v23.4s, v17.4s, v1.s[2]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
-	WORD $0x4F829A18 // fmul v24.4s, v16.4s, v2.s[2]
-	WORD $0x4E38D508 // fadd v8.4s, v8.4s, v24.4s
-	WORD $0x4F829A39 // fmul v25.4s, v17.4s, v2.s[2]
-	WORD $0x4E39D529 // fadd v9.4s, v9.4s, v25.4s
-	WORD $0x4F839A1A // fmul v26.4s, v16.4s, v3.s[2]
-	WORD $0x4E3AD54A // fadd v10.4s, v10.4s, v26.4s
-	WORD $0x4F839A3B // fmul v27.4s, v17.4s, v3.s[2]
-	WORD $0x4E3BD56B // fadd v11.4s, v11.4s, v27.4s
+	WORD $0x4F801A04 // fmla v4.4s, v16.4s, v0.s[2]
+	WORD $0x4F801A25 // fmla v5.4s, v17.4s, v0.s[2]
+	WORD $0x4F811A06 // fmla v6.4s, v16.4s, v1.s[2]
+	WORD $0x4F811A27 // fmla v7.4s, v17.4s, v1.s[2]
+	WORD $0x4F821A08 // fmla v8.4s, v16.4s, v2.s[2]
+	WORD $0x4F821A29 // fmla v9.4s, v17.4s, v2.s[2]
+	WORD $0x4F831A0A // fmla v10.4s, v16.4s, v3.s[2]
+	WORD $0x4F831A2B // fmla v11.4s, v17.4s, v3.s[2]
 	WORD $0x3DC00DB2 // ldr q18, [x13, #48]
 	WORD $0x4E217A53 // fcvtl2 v19.4s, v18.8h
 	WORD $0x0E217A52 // fcvtl v18.4s, v18.4h
-	WORD $0x4FA09A54 // fmul v20.4s, v18.4s, v0.s[3]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4FA09A75 // fmul v21.4s, v19.4s, v0.s[3]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4FA19A56 // fmul v22.4s, v18.4s, v1.s[3]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4FA19A77 // fmul v23.4s, v19.4s, v1.s[3]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
-	WORD $0x4FA29A58 // fmul v24.4s, v18.4s, v2.s[3]
-	WORD $0x4E38D508 // fadd v8.4s, v8.4s, v24.4s
-	WORD $0x4FA29A79 // fmul v25.4s, v19.4s, v2.s[3]
-	WORD $0x4E39D529 // fadd v9.4s, v9.4s, v25.4s
-	WORD $0x4FA39A5A // fmul v26.4s, v18.4s, v3.s[3]
-	WORD $0x4E3AD54A // fadd v10.4s, v10.4s, v26.4s
-	WORD $0x4FA39A7B // fmul v27.4s, v19.4s, v3.s[3]
-	WORD $0x4E3BD56B // fadd v11.4s, v11.4s, v27.4s
+	WORD $0x4FA01A44 // fmla v4.4s, v18.4s, v0.s[3]
+	WORD $0x4FA01A65 // fmla v5.4s, v19.4s, v0.s[3]
+	WORD $0x4FA11A46 // fmla v6.4s, v18.4s, v1.s[3]
+	WORD $0x4FA11A67 // fmla v7.4s, v19.4s, v1.s[3]
+	WORD $0x4FA21A48 // fmla v8.4s, v18.4s, v2.s[3]
+	WORD $0x4FA21A69 // fmla v9.4s, v19.4s, v2.s[3]
+	WORD $0x4FA31A4A // fmla v10.4s, v18.4s, v3.s[3]
+	WORD $0x4FA31A6B // fmla v11.4s, v19.4s, v3.s[3]
 	ADD $64, R13
 	ADD $16, R9
 	ADD $16, R10
@@ -19446,22 +18934,14 @@ one:
 	WORD $0x3DC001AC // ldr q12, [x13, #0]
 	WORD $0x4E21798D // fcvtl2 v13.4s, v12.8h
 	WORD $0x0E21798C // fcvtl v12.4s, v12.4h
-	WORD $0x4F809194 // fmul v20.4s, v12.4s, v0.s[0]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F8091B5 // fmul v21.4s, v13.4s, v0.s[0]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4F819196 // fmul v22.4s, v12.4s, v1.s[0]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4F8191B7 // fmul v23.4s, v13.4s, v1.s[0]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
-	WORD $0x4F829198 // fmul v24.4s, v12.4s, v2.s[0]
-	WORD $0x4E38D508 // fadd v8.4s, v8.4s, v24.4s
-	WORD $0x4F8291B9 // fmul v25.4s, v13.4s, v2.s[0]
-	WORD $0x4E39D529 // fadd v9.4s, v9.4s, v25.4s
-	WORD $0x4F83919A // fmul v26.4s, v12.4s, v3.s[0]
-	WORD $0x4E3AD54A // fadd v10.4s, v10.4s, v26.4s
-	WORD $0x4F8391BB // fmul v27.4s, v13.4s, v3.s[0]
-	WORD $0x4E3BD56B // fadd v11.4s, v11.4s, v27.4s
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
+	WORD $0x4F811186 // fmla v6.4s, v12.4s, v1.s[0]
+	WORD $0x4F8111A7 // fmla v7.4s, v13.4s, v1.s[0]
+	WORD $0x4F821188 // fmla v8.4s, v12.4s, v2.s[0]
+	WORD $0x4F8211A9 // fmla v9.4s, v13.4s, v2.s[0]
+	WORD $0x4F83118A // fmla v10.4s, v12.4s, v3.s[0]
+	WORD $0x4F8311AB // fmla v11.4s, v13.4s, v3.s[0]
 	ADD $16, R13
 	ADD $4, R9
 	ADD $4, R10
@@ -19535,79 +19015,47 @@ four:
 	WORD $0x3DC001AC // ldr q12, [x13, #0]
 	WORD $0x4E21798D // fcvtl2 v13.4s, v12.8h
 	WORD $0x0E21798C // fcvtl v12.4s, v12.4h
-	WORD $0x4F809194 // fmul v20.4s, v12.4s, v0.s[0]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F8091B5 // fmul v21.4s, v13.4s, v0.s[0]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4F819196 // fmul v22.4s, v12.4s, v1.s[0]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4F8191B7 // fmul v23.4s, v13.4s, v1.s[0]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
-	WORD $0x4F829198 // fmul v24.4s, v12.4s, v2.s[0]
-	WORD $0x4E38D508 // fadd v8.4s, v8.4s, v24.4s
-	WORD $0x4F8291B9 // fmul v25.4s, v13.4s, v2.s[0]
-	WORD $0x4E39D529 // fadd v9.4s, v9.4s, v25.4s
-	WORD $0x4F83919A // fmul v26.4s, v12.4s, v3.s[0]
-	WORD $0x4E3AD54A // fadd v10.4s, v10.4s, v26.4s
-	WORD $0x4F8391BB // fmul v27.4s, v13.4s, v3.s[0]
-	WORD $0x4E3BD56B // fadd v11.4s, v11.4s, v27.4s
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
+	WORD $0x4F811186 // fmla v6.4s, v12.4s, v1.s[0]
+	WORD $0x4F8111A7 // fmla v7.4s, v13.4s, v1.s[0]
+	WORD $0x4F821188 // fmla v8.4s, v12.4s, v2.s[0]
+	WORD $0x4F8211A9 // fmla v9.4s, v13.4s, v2.s[0]
+	WORD $0x4F83118A // fmla v10.4s, v12.4s, v3.s[0]
+	WORD $0x4F8311AB // fmla v11.4s, v13.4s, v3.s[0]
 	WORD $0x3DC005AE // ldr q14, [x13, #16]
 	WORD $0x4E2179CF // fcvtl2 v15.4s, v14.8h
 	WORD $0x0E2179CE // fcvtl v14.4s, v14.4h
-	WORD $0x4FA091D4 // fmul v20.4s, v14.4s, v0.s[1]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4FA091F5 // fmul v21.4s, v15.4s, v0.s[1]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4FA191D6 // fmul v22.4s, v14.4s, v1.s[1]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4FA191F7 // fmul v23.4s, v15.4s, v1.s[1]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
-	WORD $0x4FA291D8 // fmul v24.4s, v14.4s, v2.s[1]
-	WORD $0x4E38D508 // fadd v8.4s, v8.4s, v24.4s
-	WORD $0x4FA291F9 // fmul v25.4s, v15.4s, v2.s[1]
-	WORD $0x4E39D529 // fadd v9.4s, v9.4s, v25.4s
-	WORD $0x4FA391DA // fmul v26.4s, v14.4s, v3.s[1]
-	WORD $0x4E3AD54A // fadd v10.4s, v10.4s, v26.4s
-	WORD $0x4FA391FB // fmul v27.4s, v15.4s, v3.s[1]
-	WORD $0x4E3BD56B // fadd v11.4s, v11.4s, v27.4s
+	WORD $0x4FA011C4 // fmla v4.4s, v14.4s, v0.s[1]
+	WORD $0x4FA011E5 // fmla v5.4s, v15.4s, v0.s[1]
+	WORD $0x4FA111C6 // fmla v6.4s, v14.4s, v1.s[1]
+	WORD $0x4FA111E7 // fmla v7.4s, v15.4s, v1.s[1]
+	WORD $0x4FA211C8 // fmla v8.4s, v14.4s, v2.s[1]
+	WORD $0x4FA211E9 // fmla v9.4s, v15.4s, v2.s[1]
+	WORD $0x4FA311CA // fmla v10.4s, v14.4s, v3.s[1]
+	WORD $0x4FA311EB // fmla v11.4s, v15.4s, v3.s[1]
 	WORD $0x3DC009B0 // ldr q16, [x13, #32]
 	WORD $0x4E217A11 // fcvtl2 v17.4s, v16.8h
 	WORD $0x0E217A10 // fcvtl v16.4s, v16.4h
-	WORD $0x4F809A14 // fmul v20.4s, v16.4s, v0.s[2]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F809A35 // fmul v21.4s, v17.4s, v0.s[2]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4F819A16 // fmul v22.4s, v16.4s, v1.s[2]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4F819A37 // fmul v23.4s, v17.4s, v1.s[2]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
-	WORD $0x4F829A18 // fmul v24.4s, v16.4s, v2.s[2]
-	WORD $0x4E38D508 // fadd v8.4s, v8.4s, v24.4s
-	WORD $0x4F829A39 // fmul v25.4s, v17.4s, v2.s[2]
-	WORD $0x4E39D529 // fadd v9.4s, v9.4s, v25.4s
-	WORD $0x4F839A1A // fmul v26.4s, v16.4s, v3.s[2]
-	WORD $0x4E3AD54A // fadd v10.4s, v10.4s, v26.4s
-	WORD $0x4F839A3B // fmul v27.4s, v17.4s, v3.s[2]
-	WORD $0x4E3BD56B // fadd v11.4s, v11.4s, v27.4s
+	WORD $0x4F801A04 // fmla v4.4s, v16.4s, v0.s[2]
+	WORD $0x4F801A25 // fmla v5.4s, v17.4s, v0.s[2]
+	WORD $0x4F811A06 // fmla v6.4s, v16.4s, v1.s[2]
+	WORD $0x4F811A27 // fmla v7.4s, v17.4s, v1.s[2]
+	WORD $0x4F821A08 // fmla v8.4s, v16.4s, v2.s[2]
+	WORD $0x4F821A29 // fmla v9.4s, v17.4s, v2.s[2]
+	WORD $0x4F831A0A // fmla v10.4s, v16.4s, v3.s[2]
+	WORD $0x4F831A2B // fmla v11.4s, v17.4s, v3.s[2]
 	WORD $0x3DC00DB2 // ldr q18, [x13, #48]
 	WORD $0x4E217A53 // fcvtl2 v19.4s, v18.8h
 	WORD $0x0E217A52 // fcvtl v18.4s, v18.4h
-	WORD $0x4FA09A54 // fmul v20.4s, v18.4s, v0.s[3]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4FA09A75 // fmul v21.4s, v19.4s, v0.s[3]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4FA19A56 // fmul v22.4s, v18.4s, v1.s[3]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4FA19A77 // fmul v23.4s, v19.4s, v1.s[3]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
-	WORD $0x4FA29A58 // fmul v24.4s, v18.4s, v2.s[3]
-	WORD $0x4E38D508 // fadd v8.4s, v8.4s, v24.4s
-	WORD $0x4FA29A79 // fmul v25.4s, v19.4s, v2.s[3]
-	WORD $0x4E39D529 // fadd v9.4s, v9.4s, v25.4s
-	WORD $0x4FA39A5A // fmul v26.4s, v18.4s, v3.s[3]
-	WORD $0x4E3AD54A // fadd v10.4s, v10.4s, v26.4s
-	WORD $0x4FA39A7B // fmul v27.4s, v19.4s, v3.s[3]
-	WORD $0x4E3BD56B // fadd v11.4s, v11.4s, v27.4s
+	WORD $0x4FA01A44 // fmla v4.4s, v18.4s, v0.s[3]
+	WORD $0x4FA01A65 // fmla v5.4s, v19.4s, v0.s[3]
+	WORD $0x4FA11A46 // fmla v6.4s, v18.4s, v1.s[3]
+	WORD $0x4FA11A67 // fmla v7.4s, v19.4s, v1.s[3]
+	WORD $0x4FA21A48 // fmla v8.4s, v18.4s, v2.s[3]
+	WORD $0x4FA21A69 // fmla v9.4s, v19.4s, v2.s[3]
+	WORD $0x4FA31A4A // fmla v10.4s, v18.4s, v3.s[3]
+	WORD $0x4FA31A6B // fmla v11.4s, v19.4s, v3.s[3]
 	ADD $64, R13
 	ADD $16, R9
 	ADD $16, R10
@@ -19626,22 +19074,14 @@ one:
 	WORD $0x3DC001AC // ldr q12, [x13, #0]
 	WORD $0x4E21798D // fcvtl2 v13.4s, v12.8h
 	WORD $0x0E21798C // fcvtl v12.4s, v12.4h
-	WORD $0x4F809194 // fmul v20.4s, v12.4s, v0.s[0]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F8091B5 // fmul v21.4s, v13.4s, v0.s[0]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4F819196 // fmul v22.4s, v12.4s, v1.s[0]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4F8191B7 // fmul v23.4s, v13.4s, v1.s[0]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
-	WORD $0x4F829198 // fmul v24.4s, v12.4s, v2.s[0]
-	WORD $0x4E38D508 // fadd v8.4s, v8.4s, v24.4s
-	WORD $0x4F8291B9 // fmul v25.4s, v13.4s, v2.s[0]
-	WORD $0x4E39D529 // fadd v9.4s, v9.4s, v25.4s
-	WORD $0x4F83919A // fmul v26.4s, v12.4s, v3.s[0]
-	WORD $0x4E3AD54A // fadd v10.4s, v10.4s, v26.4s
-	WORD $0x4F8391BB // fmul v27.4s, v13.4s, v3.s[0]
-	WORD $0x4E3BD56B // fadd v11.4s, v11.4s, v27.4s
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
+	WORD $0x4F811186 // fmla v6.4s, v12.4s, v1.s[0]
+	WORD $0x4F8111A7 // fmla v7.4s, v13.4s, v1.s[0]
+	WORD $0x4F821188 // fmla v8.4s, v12.4s, v2.s[0]
+	WORD $0x4F8211A9 // fmla v9.4s, v13.4s, v2.s[0]
+	WORD $0x4F83118A // fmla v10.4s, v12.4s, v3.s[0]
+	WORD $0x4F8311AB // fmla v11.4s, v13.4s, v3.s[0]
 	ADD $16, R13
 	ADD $4, R9
 	ADD $4, R10
@@ -19687,31 +19127,23 @@ four:
 	WORD $0x3DC001AC // ldr q12, [x13, #0]
 	WORD $0x6E61398D // shll2 v13.4s, v12.8h, #16
 	WORD $0x2E61398C // shll v12.4s, v12.4h, #16
-	WORD $0x4F809194 // fmul v20.4s, v12.4s, v0.s[0]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F8091B5 // fmul v21.4s, v13.4s, v0.s[0]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
 	WORD $0x3DC005AE // ldr q14, [x13, #16]
 	WORD $0x6E6139CF // shll2 v15.4s, v14.8h, #16
 	WORD $0x2E6139CE // shll v14.4s, v14.4h, #16
-	WORD $0x4FA091D6 // fmul v22.4s, v14.4s, v0.s[1]
-	WORD $0x4E36D484 // fadd v4.4s, v4.4s, v22.4s
-	WORD $0x4FA091F7 // fmul v23.4s, v15.4s, v0.s[1]
-	WORD $0x4E37D4A5 // fadd v5.4s, v5.4s, v23.4s
+	WORD $0x4FA011C4 // fmla v4.4s, v14.4s, v0.s[1]
+	WORD $0x4FA011E5 // fmla v5.4s, v15.4s, v0.s[1]
 	WORD $0x3DC009B0 // ldr q16, [x13, #32]
 	WORD $0x6E613A11 // shll2 v17.4s, v16.8h, #16
 	WORD $0x2E613A10 // shll v16.4s, v16.4h, #16
-	WORD $0x4F809A18 // fmul v24.4s, v16.4s, v0.s[2]
-	WORD $0x4E38D484 // fadd v4.4s, v4.4s, v24.4s
-	WORD $0x4F809A39 // fmul v25.4s, v17.4s, v0.s[2]
-	WORD $0x4E39D4A5 // fadd v5.4s, v5.4s, v25.4s
+	WORD $0x4F801A04 // fmla v4.4s, v16.4s, v0.s[2]
+	WORD $0x4F801A25 // fmla v5.4s, v17.4s, v0.s[2]
 	WORD $0x3DC00DB2 // ldr q18, [x13, #48]
 	WORD $0x6E613A53 // shll2 v19.4s, v18.8h, #16
 	WORD $0x2E613A52 // shll v18.4s, v18.4h, #16
-	WORD $0x4FA09A5A // fmul v26.4s, v18.4s, v0.s[3]
-	WORD $0x4E3AD484 // fadd v4.4s, v4.4s, v26.4s
-	WORD $0x4FA09A7B // fmul v27.4s, v19.4s, v0.s[3]
-	WORD $0x4E3BD4A5 // fadd v5.4s, v5.4s, v27.4s
+	WORD $0x4FA01A44 // fmla v4.4s, v18.4s, v0.s[3]
+	WORD $0x4FA01A65 // fmla v5.4s, v19.4s, v0.s[3]
 	ADD $64, R13
 	ADD $16, R9
 	SUBS $1, R14
@@ -19724,10 +19156,8 @@ one:
 	WORD $0x3DC001AC // ldr q12, [x13, #0]
 	WORD $0x6E61398D // shll2 v13.4s, v12.8h, #16
 	WORD $0x2E61398C // shll v12.4s, v12.4h, #16
-	WORD $0x4F809194 // fmul v20.4s, v12.4s, v0.s[0]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F8091B5 // fmul v21.4s, v13.4s, v0.s[0]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
 	ADD $16, R13
 	ADD $4, R9
 	SUBS $1, R14
@@ -19768,31 +19198,23 @@ four:
 	WORD $0x3DC001AC // ldr q12, [x13, #0]
 	WORD $0x6E61398D // shll2 v13.4s, v12.8h, #16
 	WORD $0x2E61398C // shll v12.4s, v12.4h, #16
-	WORD $0x4F809194 // fmul v20.4s, v12.4s, v0.s[0]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F8091B5 // fmul v21.4s, v13.4s, v0.s[0]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
 	WORD $0x3DC005AE // ldr q14, [x13, #16]
 	WORD $0x6E6139CF // shll2 v15.4s, v14.8h, #16
 	WORD $0x2E6139CE // shll v14.4s, v14.4h, #16
-	WORD $0x4FA091D6 // fmul v22.4s, v14.4s, v0.s[1]
-	WORD $0x4E36D484 // fadd v4.4s, v4.4s, v22.4s
-	WORD $0x4FA091F7 // fmul v23.4s, v15.4s, v0.s[1]
-	WORD $0x4E37D4A5 // fadd v5.4s, v5.4s, v23.4s
+	WORD $0x4FA011C4 // fmla v4.4s, v14.4s, v0.s[1]
+	WORD $0x4FA011E5 // fmla v5.4s, v15.4s, v0.s[1]
 	WORD $0x3DC009B0 // ldr q16, [x13, #32]
 	WORD $0x6E613A11 // shll2 v17.4s, v16.8h, #16
 	WORD $0x2E613A10 // shll v16.4s, v16.4h, #16
-	WORD $0x4F809A18 // fmul v24.4s, v16.4s, v0.s[2]
-	WORD $0x4E38D484 // fadd v4.4s, v4.4s, v24.4s
-	WORD $0x4F809A39 // fmul v25.4s, v17.4s, v0.s[2]
-	WORD $0x4E39D4A5 // fadd v5.4s, v5.4s, v25.4s
+	WORD $0x4F801A04 // fmla v4.4s, v16.4s, v0.s[2]
+	WORD $0x4F801A25 // fmla v5.4s, v17.4s, v0.s[2]
 	WORD $0x3DC00DB2 // ldr q18, [x13, #48]
 	WORD $0x6E613A53 // shll2 v19.4s, v18.8h, #16
 	WORD $0x2E613A52 // shll v18.4s, v18.4h, #16
-	WORD $0x4FA09A5A // fmul v26.4s, v18.4s, v0.s[3]
-	WORD $0x4E3AD484 // fadd v4.4s, v4.4s, v26.4s
-	WORD $0x4FA09A7B // fmul v27.4s, v19.4s, v0.s[3]
-	WORD $0x4E3BD4A5 // fadd v5.4s, v5.4s, v27.4s
+	WORD $0x4FA01A44 // fmla v4.4s, v18.4s, v0.s[3]
+	WORD $0x4FA01A65 // fmla v5.4s, v19.4s, v0.s[3]
 	ADD $64, R13
 	ADD $16, R9
 	SUBS $1, R14
@@ -19805,10 +19227,8 @@ one:
 	WORD $0x3DC001AC // ldr q12, [x13, #0]
 	WORD $0x6E61398D // shll2 v13.4s, v12.8h, #16
 	WORD $0x2E61398C // shll v12.4s, v12.4h, #16
-	WORD $0x4F809194 // fmul v20.4s, v12.4s, v0.s[0]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F8091B5 // fmul v21.4s, v13.4s, v0.s[0]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
 	ADD $16, R13
 	ADD $4, R9
 	SUBS $1, R14
@@ -19850,47 +19270,31 @@ four:
 	WORD $0x3DC001AC // ldr q12, [x13, #0]
 	WORD $0x6E61398D // shll2 v13.4s, v12.8h, #16
 	WORD $0x2E61398C // shll v12.4s, v12.4h, #16
-	WORD $0x4F809194 // fmul v20.4s, v12.4s, v0.s[0]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F8091B5 // fmul v21.4s, v13.4s, v0.s[0]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4F819196 // fmul v22.4s, v12.4s, v1.s[0]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4F8191B7 // fmul v23.4s, v13.4s, v1.s[0]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
+	WORD $0x4F811186 // fmla v6.4s, v12.4s, v1.s[0]
+	WORD $0x4F8111A7 // fmla v7.4s, v13.4s, v1.s[0]
 	WORD $0x3DC005AE // ldr q14, [x13, #16]
 	WORD $0x6E6139CF // shll2 v15.4s, v14.8h, #16
 	WORD $0x2E6139CE // shll v14.4s, v14.4h, #16
-	WORD $0x4FA091D8 // fmul v24.4s, v14.4s, v0.s[1]
-	WORD $0x4E38D484 // fadd v4.4s, v4.4s, v24.4s
-	WORD $0x4FA091F9 // fmul v25.4s, v15.4s, v0.s[1]
-	WORD $0x4E39D4A5 // fadd v5.4s, v5.4s, v25.4s
-	WORD $0x4FA191DA // fmul v26.4s, v14.4s, v1.s[1]
-	WORD $0x4E3AD4C6 // fadd v6.4s, v6.4s, v26.4s
-	WORD $0x4FA191FB // fmul v27.4s, v15.4s, v1.s[1]
-	WORD $0x4E3BD4E7 // fadd v7.4s, v7.4s, v27.4s
+	WORD $0x4FA011C4 // fmla v4.4s, v14.4s, v0.s[1]
+	WORD $0x4FA011E5 // fmla v5.4s, v15.4s, v0.s[1]
+	WORD $0x4FA111C6 // fmla v6.4s, v14.4s, v1.s[1]
+	WORD $0x4FA111E7 // fmla v7.4s, v15.4s, v1.s[1]
 	WORD $0x3DC009B0 // ldr q16, [x13, #32]
 	WORD $0x6E613A11 // shll2 v17.4s, v16.8h, #16
 	WORD $0x2E613A10 // shll v16.4s, v16.4h, #16
-	WORD $0x4F809A14 // fmul v20.4s, v16.4s, v0.s[2]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F809A35 // fmul v21.4s, v17.4s, v0.s[2]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4F819A16 // fmul v22.4s, v16.4s, v1.s[2]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4F819A37 // fmul v23.4s, v17.4s, v1.s[2]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
+	WORD $0x4F801A04 // fmla v4.4s, v16.4s, v0.s[2]
+	WORD $0x4F801A25 // fmla v5.4s, v17.4s, v0.s[2]
+	WORD $0x4F811A06 // fmla v6.4s, v16.4s, v1.s[2]
+	WORD $0x4F811A27 // fmla v7.4s, v17.4s, v1.s[2]
 	WORD $0x3DC00DB2 // ldr q18, [x13, #48]
 	WORD $0x6E613A53 // shll2 v19.4s, v18.8h, #16
 	WORD $0x2E613A52 // shll v18.4s, v18.4h, #16
-	WORD $0x4FA09A58 // fmul v24.4s, v18.4s, v0.s[3]
-	WORD $0x4E38D484 // fadd v4.4s, v4.4s, v24.4s
-	WORD $0x4FA09A79 // fmul v25.4s, v19.4s, v0.s[3]
-	WORD $0x4E39D4A5 // fadd v5.4s, v5.4s, v25.4s
-	WORD $0x4FA19A5A // fmul v26.4s, v18.4s, v1.s[3]
-	WORD $0x4E3AD4C6 // fadd v6.4s, v6.4s, v26.4s
-	WORD $0x4FA19A7B // fmul v27.4s, v19.4s, v1.s[3]
-	WORD $0x4E3BD4E7 // fadd v7.4s, v7.4s, v27.4s
+	WORD $0x4FA01A44 // fmla v4.4s, v18.4s, v0.s[3]
+	WORD $0x4FA01A65 // fmla v5.4s, v19.4s, v0.s[3]
+	WORD $0x4FA11A46 // fmla v6.4s, v18.4s, v1.s[3]
+	WORD $0x4FA11A67 // fmla v7.4s, v19.4s, v1.s[3]
 	ADD $64, R13
 	ADD $16, R9
 	ADD $16, R10
@@ -19905,14 +19309,10 @@ one:
 	WORD $0x3DC001AC // ldr q12, [x13, #0]
 	WORD $0x6E61398D // shll2 v13.4s, v12.8h, #16
 	WORD $0x2E61398C // shll v12.4s, v12.4h, #16
-	WORD $0x4F809194 // fmul v20.4s, v12.4s, v0.s[0]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F8091B5 // fmul v21.4s, v13.4s, v0.s[0]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4F819196 // fmul v22.4s, v12.4s, v1.s[0]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4F8191B7 // fmul v23.4s, v13.4s, v1.s[0]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
+	WORD $0x4F811186 // fmla v6.4s, v12.4s, v1.s[0]
+	WORD $0x4F8111A7 // fmla v7.4s, v13.4s, v1.s[0]
 	ADD $16, R13
 	ADD $4, R9
 	ADD $4, R10
@@ -19964,47 +19364,31 @@ four:
 	WORD $0x3DC001AC // ldr q12, [x13, #0]
 	WORD $0x6E61398D // shll2 v13.4s, v12.8h, #16
 	WORD $0x2E61398C // shll v12.4s, v12.4h, #16
-	WORD $0x4F809194 // fmul v20.4s, v12.4s, v0.s[0]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F8091B5 // fmul v21.4s, v13.4s, v0.s[0]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4F819196 // fmul v22.4s, v12.4s, v1.s[0]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4F8191B7 // fmul v23.4s, v13.4s, v1.s[0]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
+	WORD $0x4F811186 // fmla v6.4s, v12.4s, v1.s[0]
+	WORD $0x4F8111A7 // fmla v7.4s, v13.4s, v1.s[0]
 	WORD $0x3DC005AE // ldr q14, [x13, #16]
 	WORD $0x6E6139CF // shll2 v15.4s, v14.8h, #16
 	WORD $0x2E6139CE // shll v14.4s, v14.4h, #16
-	WORD $0x4FA091D8 // fmul v24.4s, v14.4s, v0.s[1]
-	WORD $0x4E38D484 // fadd v4.4s, v4.4s, v24.4s
-	WORD $0x4FA091F9 // fmul v25.4s, v15.4s, v0.s[1]
-	WORD $0x4E39D4A5 // fadd v5.4s, v5.4s, v25.4s
-	WORD $0x4FA191DA // fmul v26.4s, v14.4s, v1.s[1]
-	WORD $0x4E3AD4C6 // fadd v6.4s, v6.4s, v26.4s
-	WORD $0x4FA191FB // fmul v27.4s, v15.4s, v1.s[1]
-	WORD $0x4E3BD4E7 // fadd v7.4s, v7.4s, v27.4s
+	WORD $0x4FA011C4 // fmla v4.4s, v14.4s, v0.s[1]
+	WORD $0x4FA011E5 // fmla v5.4s, v15.4s, v0.s[1]
+	WORD $0x4FA111C6 // fmla v6.4s, v14.4s, v1.s[1]
+	WORD $0x4FA111E7 // fmla v7.4s, v15.4s, v1.s[1]
 	WORD $0x3DC009B0 // ldr q16, [x13, #32]
 	WORD $0x6E613A11 // shll2 v17.4s, v16.8h, #16
 	WORD $0x2E613A10 // shll v16.4s, v16.4h, #16
-	WORD $0x4F809A14 // fmul v20.4s, v16.4s, v0.s[2]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F809A35 // fmul v21.4s, v17.4s, v0.s[2]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4F819A16 // fmul v22.4s, v16.4s, v1.s[2]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4F819A37 // fmul v23.4s, v17.4s, v1.s[2]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
+	WORD $0x4F801A04 // fmla v4.4s, v16.4s, v0.s[2]
+	WORD $0x4F801A25 // fmla v5.4s, v17.4s, v0.s[2]
+	WORD $0x4F811A06 // fmla v6.4s, v16.4s, v1.s[2]
+	WORD $0x4F811A27 // fmla v7.4s, v17.4s, v1.s[2]
 	WORD $0x3DC00DB2 // ldr q18, [x13, #48]
 	WORD $0x6E613A53 // shll2 v19.4s, v18.8h, #16
 	WORD $0x2E613A52 // shll v18.4s, v18.4h, #16
-	WORD $0x4FA09A58 // fmul v24.4s, v18.4s, v0.s[3]
-	WORD $0x4E38D484 // fadd v4.4s, v4.4s, v24.4s
-	WORD $0x4FA09A79 // fmul v25.4s, v19.4s, v0.s[3]
-	WORD $0x4E39D4A5 // fadd v5.4s, v5.4s, v25.4s
-	WORD $0x4FA19A5A // fmul v26.4s, v18.4s, v1.s[3]
-	WORD $0x4E3AD4C6 // fadd v6.4s, v6.4s, v26.4s
-	WORD $0x4FA19A7B // fmul v27.4s, v19.4s, v1.s[3]
-	WORD $0x4E3BD4E7 // fadd v7.4s, v7.4s, v27.4s
+	WORD $0x4FA01A44 // fmla v4.4s, v18.4s, v0.s[3]
+	WORD $0x4FA01A65 // fmla v5.4s, v19.4s, v0.s[3]
+	WORD $0x4FA11A46 // fmla v6.4s, v18.4s, v1.s[3]
+	WORD $0x4FA11A67 // fmla v7.4s, v19.4s, v1.s[3]
 	ADD $64, R13
 	ADD $16, R9
 	ADD $16, R10
@@ -20019,14 +19403,10 @@ one:
 	WORD $0x3DC001AC // ldr q12, [x13, #0]
 	WORD $0x6E61398D // shll2 v13.4s, v12.8h, #16
 	WORD $0x2E61398C // shll v12.4s, v12.4h, #16
-	WORD $0x4F809194 // fmul v20.4s, v12.4s, v0.s[0]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F8091B5 // fmul v21.4s, v13.4s, v0.s[0]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4F819196 // fmul v22.4s, v12.4s, v1.s[0]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4F8191B7 // fmul v23.4s, v13.4s, v1.s[0]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
+	WORD $0x4F811186 // fmla v6.4s, v12.4s, v1.s[0]
+	WORD $0x4F8111A7 // fmla v7.4s, v13.4s, v1.s[0]
 	ADD $16, R13
 	ADD $4, R9
 	ADD $4, R10
@@ -20076,63 +19456,39 @@ four:
 	WORD $0x3DC001AC // ldr q12, [x13, #0]
 	WORD $0x6E61398D // shll2 v13.4s, v12.8h, #16
 	WORD $0x2E61398C // shll v12.4s, v12.4h, #16
-	WORD $0x4F809194 // fmul v20.4s, v12.4s, v0.s[0]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F8091B5 // fmul v21.4s, v13.4s, v0.s[0]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4F819196 // fmul v22.4s, v12.4s, v1.s[0]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4F8191B7 // fmul v23.4s, v13.4s, v1.s[0]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
-	WORD $0x4F829198 // fmul v24.4s, v12.4s, v2.s[0]
-	WORD $0x4E38D508 // fadd v8.4s, v8.4s, v24.4s
-	WORD $0x4F8291B9 // fmul v25.4s, v13.4s, v2.s[0]
-	WORD $0x4E39D529 // fadd v9.4s, v9.4s, v25.4s
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
+	WORD $0x4F811186 // fmla v6.4s, v12.4s, v1.s[0]
+	WORD $0x4F8111A7 // fmla v7.4s, v13.4s, v1.s[0]
+	WORD $0x4F821188 // fmla v8.4s, v12.4s, v2.s[0]
+	WORD $0x4F8211A9 // fmla v9.4s, v13.4s, v2.s[0]
 	WORD $0x3DC005AE // ldr q14, [x13, #16]
 	WORD $0x6E6139CF // shll2 v15.4s, v14.8h, #16
 	WORD $0x2E6139CE // shll v14.4s, v14.4h, #16
-	WORD $0x4FA091DA // fmul v26.4s, v14.4s, v0.s[1]
-	WORD $0x4E3AD484 // fadd v4.4s, v4.4s, v26.4s
-	WORD $0x4FA091FB // fmul v27.4s, v15.4s, v0.s[1]
-	WORD $0x4E3BD4A5 // fadd v5.4s, v5.4s, v27.4s
-	WORD $0x4FA191D4 // fmul v20.4s, v14.4s, v1.s[1]
-	WORD $0x4E34D4C6 // fadd v6.4s, v6.4s, v20.4s
-	WORD $0x4FA191F5 // fmul v21.4s, v15.4s, v1.s[1]
-	WORD $0x4E35D4E7 // fadd v7.4s, v7.4s, v21.4s
-	WORD $0x4FA291D6 // fmul v22.4s, v14.4s, v2.s[1]
-	WORD $0x4E36D508 // fadd v8.4s, v8.4s, v22.4s
-	WORD $0x4FA291F7 // fmul v23.4s, v15.4s, v2.s[1]
-	WORD $0x4E37D529 // fadd v9.4s, v9.4s, v23.4s
+	WORD $0x4FA011C4 // fmla v4.4s, v14.4s, v0.s[1]
+	WORD $0x4FA011E5 // fmla v5.4s, v15.4s, v0.s[1]
+	WORD $0x4FA111C6 // fmla v6.4s, v14.4s, v1.s[1]
+	WORD $0x4FA111E7 // fmla v7.4s, v15.4s, v1.s[1]
+	WORD $0x4FA211C8 // fmla v8.4s, v14.4s, v2.s[1]
+	WORD $0x4FA211E9 // fmla v9.4s, v15.4s, v2.s[1]
 	WORD $0x3DC009B0 // ldr q16, [x13, #32]
 	WORD $0x6E613A11 // shll2 v17.4s, v16.8h, #16
 	WORD $0x2E613A10 // shll v16.4s, v16.4h, #16
-	WORD $0x4F809A18 // fmul v24.4s, v16.4s, v0.s[2]
-	WORD $0x4E38D484 // fadd v4.4s, v4.4s, v24.4s
-	WORD $0x4F809A39 // fmul v25.4s, v17.4s, v0.s[2]
-	WORD $0x4E39D4A5 // fadd v5.4s, v5.4s, v25.4s
-	WORD $0x4F819A1A // fmul v26.4s, v16.4s, v1.s[2]
-	WORD $0x4E3AD4C6 // fadd v6.4s, v6.4s, v26.4s
-	WORD $0x4F819A3B // fmul v27.4s, v17.4s, v1.s[2]
-	WORD $0x4E3BD4E7 // fadd v7.4s, v7.4s, v27.4s
-	WORD $0x4F829A14 // fmul v20.4s, v16.4s, v2.s[2]
-	WORD $0x4E34D508 // fadd v8.4s, v8.4s, v20.4s
-	WORD $0x4F829A35 // fmul v21.4s, v17.4s, v2.s[2]
-	WORD $0x4E35D529 // fadd v9.4s, v9.4s, v21.4s
+	WORD $0x4F801A04 // fmla v4.4s, v16.4s, v0.s[2]
+	WORD $0x4F801A25 // fmla v5.4s, v17.4s, v0.s[2]
+	WORD $0x4F811A06 // fmla v6.4s, v16.4s, v1.s[2]
+	WORD $0x4F811A27 // fmla v7.4s, v17.4s, v1.s[2]
+	WORD $0x4F821A08 // fmla v8.4s, v16.4s, v2.s[2]
+	WORD $0x4F821A29 // fmla v9.4s, v17.4s, v2.s[2]
 	WORD $0x3DC00DB2 // ldr q18, [x13, #48]
 	WORD $0x6E613A53 // shll2 v19.4s, v18.8h, #16
 	WORD $0x2E613A52 // shll v18.4s, v18.4h, #16
-	WORD $0x4FA09A56 // fmul v22.4s, v18.4s, v0.s[3]
-	WORD $0x4E36D484 // fadd v4.4s, v4.4s, v22.4s
-	WORD $0x4FA09A77 // fmul v23.4s, v19.4s, v0.s[3]
-	WORD $0x4E37D4A5 // fadd v5.4s, v5.4s, v23.4s
-	WORD $0x4FA19A58 // fmul v24.4s, v18.4s, v1.s[3]
-	WORD $0x4E38D4C6 // fadd v6.4s, v6.4s, v24.4s
-	WORD $0x4FA19A79 // fmul v25.4s, v19.4s, v1.s[3]
-	WORD $0x4E39D4E7 // fadd v7.4s, v7.4s, v25.4s
-	WORD $0x4FA29A5A // fmul v26.4s, v18.4s, v2.s[3]
-	WORD $0x4E3AD508 // fadd v8.4s, v8.4s, v26.4s
-	WORD $0x4FA29A7B // fmul v27.4s, v19.4s, v2.s[3]
-	WORD $0x4E3BD529 // fadd v9.4s, v9.4s, v27.4s
+	WORD $0x4FA01A44 // fmla v4.4s, v18.4s, v0.s[3]
+	WORD $0x4FA01A65 // fmla v5.4s, v19.4s, v0.s[3]
+	WORD $0x4FA11A46 // fmla v6.4s, v18.4s, v1.s[3]
+	WORD $0x4FA11A67 // fmla v7.4s, v19.4s, v1.s[3]
+	WORD $0x4FA21A48 // fmla v8.4s, v18.4s, v2.s[3]
+	WORD $0x4FA21A69 // fmla v9.4s, v19.4s, v2.s[3]
 	ADD $64, R13
 	ADD $16, R9
 	ADD $16, R10
@@ -20149,18 +19505,12 @@ one:
 	WORD $0x3DC001AC // ldr q12, [x13, #0]
 	WORD $0x6E61398D // shll2 v13.4s, v12.8h, #16
 	WORD $0x2E61398C // shll v12.4s, v12.4h, #16
-	WORD $0x4F809194 // fmul v20.4s, v12.4s, v0.s[0]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F8091B5 // fmul v21.4s, v13.4s, v0.s[0]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4F819196 // fmul v22.4s, v12.4s, v1.s[0]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4F8191B7 // fmul v23.4s, v13.4s, v1.s[0]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
-	WORD $0x4F829198 // fmul v24.4s, v12.4s, v2.s[0]
-	WORD $0x4E38D508 // fadd v8.4s, v8.4s, v24.4s
-	WORD $0x4F8291B9 // fmul v25.4s, v13.4s, v2.s[0]
-	WORD $0x4E39D529 // fadd v9.4s, v9.4s, v25.4s
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
+	WORD $0x4F811186 // fmla v6.4s, v12.4s, v1.s[0]
+	WORD $0x4F8111A7 // fmla v7.4s, v13.4s, v1.s[0]
+	WORD $0x4F821188 // fmla v8.4s, v12.4s, v2.s[0]
+	WORD $0x4F8211A9 // fmla v9.4s, v13.4s, v2.s[0]
 	ADD $16, R13
 	ADD $4, R9
 	ADD $4, R10
@@ -20223,63 +19573,39 @@ four:
 	WORD $0x3DC001AC // ldr q12, [x13, #0]
 	WORD $0x6E61398D // shll2 v13.4s, v12.8h, #16
 	WORD $0x2E61398C // shll v12.4s, v12.4h, #16
-	WORD $0x4F809194 // fmul v20.4s, v12.4s, v0.s[0]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F8091B5 // fmul v21.4s, v13.4s, v0.s[0]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4F819196 // fmul v22.4s, v12.4s, v1.s[0]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4F8191B7 // fmul v23.4s, v13.4s, v1.s[0]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
-	WORD $0x4F829198 // fmul v24.4s, v12.4s, v2.s[0]
-	WORD $0x4E38D508 // fadd v8.4s, v8.4s, v24.4s
-	WORD $0x4F8291B9 // fmul v25.4s, v13.4s, v2.s[0]
-	WORD $0x4E39D529 // fadd v9.4s, v9.4s, v25.4s
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
+	WORD $0x4F811186 // fmla v6.4s, v12.4s, v1.s[0]
+	WORD $0x4F8111A7 // fmla v7.4s, v13.4s, v1.s[0]
+	WORD $0x4F821188 // fmla v8.4s, v12.4s, v2.s[0]
+	WORD $0x4F8211A9 // fmla v9.4s, v13.4s, v2.s[0]
 	WORD $0x3DC005AE // ldr q14, [x13, #16]
 	WORD $0x6E6139CF // shll2 v15.4s, v14.8h, #16
 	WORD $0x2E6139CE // shll v14.4s, v14.4h, #16
-	WORD $0x4FA091DA // fmul v26.4s, v14.4s, v0.s[1]
-	WORD $0x4E3AD484 // fadd v4.4s, v4.4s, v26.4s
-	WORD $0x4FA091FB // fmul v27.4s, v15.4s, v0.s[1]
-	WORD $0x4E3BD4A5 // fadd v5.4s, v5.4s, v27.4s
-	WORD $0x4FA191D4 // fmul v20.4s, v14.4s, v1.s[1]
-	WORD $0x4E34D4C6 // fadd v6.4s, v6.4s, v20.4s
-	WORD $0x4FA191F5 // fmul v21.4s, v15.4s, v1.s[1]
-	WORD $0x4E35D4E7 // fadd v7.4s, v7.4s, v21.4s
-	WORD $0x4FA291D6 // fmul v22.4s, v14.4s, v2.s[1]
-	WORD $0x4E36D508 // fadd v8.4s, v8.4s, v22.4s
-	WORD $0x4FA291F7 // fmul v23.4s, v15.4s, v2.s[1]
-	WORD $0x4E37D529 // fadd v9.4s, v9.4s, v23.4s
+	WORD $0x4FA011C4 // fmla v4.4s, v14.4s, v0.s[1]
+	WORD $0x4FA011E5 // fmla v5.4s, v15.4s, v0.s[1]
+	WORD $0x4FA111C6 // fmla v6.4s, v14.4s, v1.s[1]
+	WORD $0x4FA111E7 // fmla v7.4s, v15.4s, v1.s[1]
+	WORD $0x4FA211C8 // fmla v8.4s, v14.4s, v2.s[1]
+	WORD $0x4FA211E9 // fmla v9.4s, v15.4s, v2.s[1]
 	WORD $0x3DC009B0 // ldr q16, [x13, #32]
 	WORD $0x6E613A11 // shll2 v17.4s, v16.8h, #16
 	WORD $0x2E613A10 // shll v16.4s, v16.4h, #16
-	WORD $0x4F809A18 // fmul v24.4s, v16.4s, v0.s[2]
-	WORD $0x4E38D484 // fadd v4.4s, v4.4s, v24.4s
-	WORD $0x4F809A39 // fmul v25.4s, v17.4s, v0.s[2]
-	WORD $0x4E39D4A5 // fadd v5.4s, v5.4s, v25.4s
-	WORD $0x4F819A1A // fmul v26.4s, v16.4s, v1.s[2]
-	WORD $0x4E3AD4C6 // fadd v6.4s, v6.4s, v26.4s
-	WORD $0x4F819A3B // fmul v27.4s, v17.4s, v1.s[2]
-	WORD $0x4E3BD4E7 // fadd v7.4s, v7.4s, v27.4s
-	WORD $0x4F829A14 // fmul v20.4s, v16.4s, v2.s[2]
-	WORD $0x4E34D508 // fadd v8.4s, v8.4s, v20.4s
-	WORD $0x4F829A35 // fmul v21.4s, v17.4s, v2.s[2]
-	WORD $0x4E35D529 // fadd v9.4s, v9.4s, v21.4s
+	WORD $0x4F801A04 // fmla v4.4s, v16.4s, v0.s[2]
+	WORD $0x4F801A25 // fmla v5.4s, v17.4s, v0.s[2]
+	WORD $0x4F811A06 // fmla v6.4s, v16.4s, v1.s[2]
+	WORD $0x4F811A27 // fmla v7.4s, v17.4s, v1.s[2]
+	WORD $0x4F821A08 // fmla v8.4s, v16.4s, v2.s[2]
+	WORD $0x4F821A29 // fmla v9.4s, v17.4s, v2.s[2]
 	WORD $0x3DC00DB2 // ldr q18, [x13, #48]
 	WORD $0x6E613A53 // shll2 v19.4s, v18.8h, #16
 	WORD $0x2E613A52 // shll v18.4s, v18.4h, #16
-	WORD $0x4FA09A56 // fmul v22.4s, v18.4s, v0.s[3]
-	WORD $0x4E36D484 // fadd v4.4s, v4.4s, v22.4s
-	WORD $0x4FA09A77 // fmul v23.4s, v19.4s, v0.s[3]
-	WORD $0x4E37D4A5 // fadd v5.4s, v5.4s, v23.4s
-	WORD $0x4FA19A58 // fmul v24.4s, v18.4s, v1.s[3]
-	WORD $0x4E38D4C6 // fadd v6.4s, v6.4s, v24.4s
-	WORD $0x4FA19A79 // fmul v25.4s, v19.4s, v1.s[3]
-	WORD $0x4E39D4E7 // fadd v7.4s, v7.4s, v25.4s
-	WORD $0x4FA29A5A // fmul v26.4s, v18.4s, v2.s[3]
-	WORD $0x4E3AD508 // fadd v8.4s, v8.4s, v26.4s
-	WORD $0x4FA29A7B // fmul v27.4s, v19.4s, v2.s[3]
-	WORD $0x4E3BD529 // fadd v9.4s, v9.4s, v27.4s
+	WORD $0x4FA01A44 // fmla v4.4s, v18.4s, v0.s[3]
+	WORD $0x4FA01A65 // fmla v5.4s, v19.4s, v0.s[3]
+	WORD $0x4FA11A46 // fmla v6.4s, v18.4s, v1.s[3]
+	WORD $0x4FA11A67 // fmla v7.4s, v19.4s, v1.s[3]
+	WORD $0x4FA21A48 // fmla v8.4s, v18.4s, v2.s[3]
+	WORD $0x4FA21A69 // fmla v9.4s, v19.4s, v2.s[3]
 	ADD $64, R13
 	ADD $16, R9
 	ADD $16, R10
@@ -20296,18 +19622,12 @@ one:
 	WORD $0x3DC001AC // ldr q12, [x13, #0]
 	WORD $0x6E61398D // shll2 v13.4s, v12.8h, #16
 	WORD $0x2E61398C // shll v12.4s, v12.4h, #16
-	WORD $0x4F809194 // fmul v20.4s, v12.4s, v0.s[0]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F8091B5 // fmul v21.4s, v13.4s, v0.s[0]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4F819196 // fmul v22.4s, v12.4s, v1.s[0]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4F8191B7 // fmul v23.4s, v13.4s, v1.s[0]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
-	WORD $0x4F829198 // fmul v24.4s, v12.4s, v2.s[0]
-	WORD $0x4E38D508 // fadd v8.4s, v8.4s, v24.4s
-	WORD $0x4F8291B9 // fmul v25.4s, v13.4s, v2.s[0]
-	WORD $0x4E39D529 // fadd v9.4s, v9.4s, v25.4s
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
+	WORD $0x4F811186 // fmla v6.4s, v12.4s, v1.s[0]
+	WORD $0x4F8111A7 // fmla v7.4s, v13.4s, v1.s[0]
+	WORD $0x4F821188 // fmla v8.4s, v12.4s, v2.s[0]
+	WORD $0x4F8211A9 // fmla v9.4s, v13.4s, v2.s[0]
 	ADD $16, R13
 	ADD $4, R9
 	ADD $4, R10
@@ -20365,79 +19685,47 @@ four:
 	WORD $0x3DC001AC // ldr q12, [x13, #0]
 	WORD $0x6E61398D // shll2 v13.4s, v12.8h, #16
 	WORD $0x2E61398C // shll v12.4s, v12.4h, #16
-	WORD $0x4F809194 // fmul v20.4s, v12.4s, v0.s[0]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F8091B5 // fmul v21.4s, v13.4s, v0.s[0]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4F819196 // fmul v22.4s, v12.4s, v1.s[0]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4F8191B7 // fmul v23.4s, v13.4s, v1.s[0]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
-	WORD $0x4F829198 // fmul v24.4s, v12.4s, v2.s[0]
-	WORD $0x4E38D508 // fadd v8.4s, v8.4s, v24.4s
-	WORD $0x4F8291B9 // fmul v25.4s, v13.4s, v2.s[0]
-	WORD $0x4E39D529 // fadd v9.4s, v9.4s, v25.4s
-	WORD $0x4F83919A // fmul v26.4s, v12.4s, v3.s[0]
-	WORD $0x4E3AD54A // fadd v10.4s, v10.4s, v26.4s
-	WORD $0x4F8391BB // fmul v27.4s, v13.4s, v3.s[0]
-	WORD $0x4E3BD56B // fadd v11.4s, v11.4s, v27.4s
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
+	WORD $0x4F811186 // fmla v6.4s, v12.4s, v1.s[0]
+	WORD $0x4F8111A7 // fmla v7.4s, v13.4s, v1.s[0]
+	WORD $0x4F821188 // fmla v8.4s, v12.4s, v2.s[0]
+	WORD $0x4F8211A9 // fmla v9.4s, v13.4s, v2.s[0]
+	WORD $0x4F83118A // fmla v10.4s, v12.4s, v3.s[0]
+	WORD $0x4F8311AB // fmla v11.4s, v13.4s, v3.s[0]
 	WORD $0x3DC005AE // ldr q14, [x13, #16]
 	WORD $0x6E6139CF // shll2 v15.4s, v14.8h, #16
 	WORD $0x2E6139CE // shll v14.4s, v14.4h, #16
-	WORD $0x4FA091D4 // fmul v20.4s, v14.4s, v0.s[1]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4FA091F5 // fmul v21.4s, v15.4s, v0.s[1]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4FA191D6 // fmul v22.4s, v14.4s, v1.s[1]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4FA191F7 // fmul v23.4s, v15.4s, v1.s[1]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
-	WORD $0x4FA291D8 // fmul v24.4s, v14.4s, v2.s[1]
-	WORD $0x4E38D508 // fadd v8.4s, v8.4s, v24.4s
-	WORD $0x4FA291F9 // fmul v25.4s, v15.4s, v2.s[1]
-	WORD $0x4E39D529 // fadd v9.4s, v9.4s, v25.4s
-	WORD $0x4FA391DA // fmul v26.4s, v14.4s, v3.s[1]
-	WORD $0x4E3AD54A // fadd v10.4s, v10.4s, v26.4s
-	WORD $0x4FA391FB // fmul v27.4s, v15.4s, v3.s[1]
-	WORD $0x4E3BD56B // fadd v11.4s, v11.4s, v27.4s
+	WORD $0x4FA011C4 // fmla v4.4s, v14.4s, v0.s[1]
+	WORD $0x4FA011E5 // fmla v5.4s, v15.4s, v0.s[1]
+	WORD $0x4FA111C6 // fmla v6.4s, v14.4s, v1.s[1]
+	WORD $0x4FA111E7 // fmla v7.4s, v15.4s, v1.s[1]
+	WORD $0x4FA211C8 // fmla v8.4s, v14.4s, v2.s[1]
+	WORD $0x4FA211E9 // fmla v9.4s, v15.4s, v2.s[1]
+	WORD $0x4FA311CA // fmla v10.4s, v14.4s, v3.s[1]
+	WORD $0x4FA311EB // fmla v11.4s, v15.4s, v3.s[1]
 	WORD $0x3DC009B0 // ldr q16, [x13, #32]
 	WORD $0x6E613A11 // shll2 v17.4s, v16.8h, #16
 	WORD $0x2E613A10 // shll v16.4s, v16.4h, #16
-	WORD $0x4F809A14 // fmul v20.4s, v16.4s, v0.s[2]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F809A35 // fmul v21.4s, v17.4s, v0.s[2]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4F819A16 // fmul v22.4s, v16.4s, v1.s[2]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4F819A37 // fmul v23.4s, v17.4s, v1.s[2]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
-	WORD $0x4F829A18 // fmul v24.4s, v16.4s, v2.s[2]
-	WORD $0x4E38D508 // fadd v8.4s, v8.4s, v24.4s
-	WORD $0x4F829A39 // fmul v25.4s, v17.4s, v2.s[2]
-	WORD $0x4E39D529 // fadd v9.4s, v9.4s, v25.4s
-	WORD $0x4F839A1A // fmul v26.4s, v16.4s, v3.s[2]
-	WORD $0x4E3AD54A // fadd v10.4s, v10.4s, v26.4s
-	WORD $0x4F839A3B // fmul v27.4s, v17.4s, v3.s[2]
-	WORD $0x4E3BD56B // fadd v11.4s, v11.4s, v27.4s
+	WORD $0x4F801A04 // fmla v4.4s, v16.4s, v0.s[2]
+	WORD $0x4F801A25 // fmla v5.4s, v17.4s, v0.s[2]
+	WORD $0x4F811A06 // fmla v6.4s, v16.4s, v1.s[2]
+	WORD $0x4F811A27 // fmla v7.4s, v17.4s, v1.s[2]
+	WORD $0x4F821A08 // fmla v8.4s, v16.4s, v2.s[2]
+	WORD $0x4F821A29 // fmla v9.4s, v17.4s, v2.s[2]
+	WORD $0x4F831A0A // fmla v10.4s, v16.4s, v3.s[2]
+	WORD $0x4F831A2B // fmla v11.4s, v17.4s, v3.s[2]
 	WORD $0x3DC00DB2 // ldr q18, [x13, #48]
 	WORD $0x6E613A53 // shll2 v19.4s, v18.8h, #16
 	WORD $0x2E613A52 // shll v18.4s, v18.4h, #16
-	WORD $0x4FA09A54 // fmul v20.4s, v18.4s, v0.s[3]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4FA09A75 // fmul v21.4s, v19.4s, v0.s[3]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4FA19A56 // fmul v22.4s, v18.4s, v1.s[3]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4FA19A77 // fmul v23.4s, v19.4s, v1.s[3]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
-	WORD $0x4FA29A58 // fmul v24.4s, v18.4s, v2.s[3]
-	WORD $0x4E38D508 // fadd v8.4s, v8.4s, v24.4s
-	WORD $0x4FA29A79 // fmul v25.4s, v19.4s, v2.s[3]
-	WORD $0x4E39D529 // fadd v9.4s, v9.4s, v25.4s
-	WORD $0x4FA39A5A // fmul v26.4s, v18.4s, v3.s[3]
-	WORD $0x4E3AD54A // fadd v10.4s, v10.4s, v26.4s
-	WORD $0x4FA39A7B // fmul v27.4s, v19.4s, v3.s[3]
-	WORD $0x4E3BD56B // fadd v11.4s, v11.4s, v27.4s
+	WORD $0x4FA01A44 // fmla v4.4s, v18.4s, v0.s[3]
+	WORD $0x4FA01A65 // fmla v5.4s, v19.4s, v0.s[3]
+	WORD $0x4FA11A46 // fmla v6.4s, v18.4s, v1.s[3]
+	WORD $0x4FA11A67 // fmla v7.4s, v19.4s, v1.s[3]
+	WORD $0x4FA21A48 // fmla v8.4s, v18.4s, v2.s[3]
+	WORD $0x4FA21A69 // fmla v9.4s, v19.4s, v2.s[3]
+	WORD $0x4FA31A4A // fmla v10.4s, v18.4s, v3.s[3]
+	WORD $0x4FA31A6B // fmla v11.4s, v19.4s, v3.s[3]
 	ADD $64, R13
 	ADD $16, R9
 	ADD $16, R10
@@ -20456,22 +19744,14 @@ one:
 	WORD $0x3DC001AC // ldr q12, [x13, #0]
 	WORD $0x6E61398D // shll2 v13.4s, v12.8h, #16
 	WORD $0x2E61398C // shll v12.4s, v12.4h, #16
-	WORD $0x4F809194 // fmul v20.4s, v12.4s, v0.s[0]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F8091B5 // fmul v21.4s, v13.4s, v0.s[0]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4F819196 // fmul v22.4s, v12.4s, v1.s[0]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4F8191B7 // fmul v23.4s, v13.4s, v1.s[0]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
-	WORD $0x4F829198 // fmul v24.4s, v12.4s, v2.s[0]
-	WORD $0x4E38D508 // fadd v8.4s, v8.4s, v24.4s
-	WORD $0x4F8291B9 // fmul v25.4s, v13.4s, v2.s[0]
-	WORD $0x4E39D529 // fadd v9.4s, v9.4s, v25.4s
-	WORD $0x4F83919A // fmul v26.4s, v12.4s, v3.s[0]
-	WORD $0x4E3AD54A // fadd v10.4s, v10.4s, v26.4s
-	WORD $0x4F8391BB // fmul v27.4s, v13.4s, v3.s[0]
-	WORD $0x4E3BD56B // fadd v11.4s, v11.4s, v27.4s
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
+	WORD $0x4F811186 // fmla v6.4s, v12.4s, v1.s[0]
+	WORD $0x4F8111A7 // fmla v7.4s, v13.4s, v1.s[0]
+	WORD $0x4F821188 // fmla v8.4s, v12.4s, v2.s[0]
+	WORD $0x4F8211A9 // fmla v9.4s, v13.4s, v2.s[0]
+	WORD $0x4F83118A // fmla v10.4s, v12.4s, v3.s[0]
+	WORD $0x4F8311AB // fmla v11.4s, v13.4s, v3.s[0]
 	ADD $16, R13
 	ADD $4, R9
 	ADD $4, R10
@@ -20545,79 +19825,47 @@ four:
 	WORD $0x3DC001AC // ldr q12, [x13, #0]
 	WORD $0x6E61398D // shll2 v13.4s, v12.8h, #16
 	WORD $0x2E61398C // shll v12.4s, v12.4h, #16
-	WORD $0x4F809194 // fmul v20.4s, v12.4s, v0.s[0]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F8091B5 // fmul v21.4s, v13.4s, v0.s[0]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4F819196 // fmul v22.4s, v12.4s, v1.s[0]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4F8191B7 // fmul v23.4s, v13.4s, v1.s[0]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
-	WORD $0x4F829198 // fmul v24.4s, v12.4s, v2.s[0]
-	WORD $0x4E38D508 // fadd v8.4s, v8.4s, v24.4s
-	WORD $0x4F8291B9 // fmul v25.4s, v13.4s, v2.s[0]
-	WORD $0x4E39D529 // fadd v9.4s, v9.4s, v25.4s
-	WORD $0x4F83919A // fmul v26.4s, v12.4s, v3.s[0]
-	WORD $0x4E3AD54A // fadd v10.4s, v10.4s, v26.4s
-	WORD $0x4F8391BB // fmul v27.4s, v13.4s, v3.s[0]
-	WORD $0x4E3BD56B // fadd v11.4s, v11.4s, v27.4s
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
+	WORD $0x4F811186 // fmla v6.4s, v12.4s, v1.s[0]
+	WORD $0x4F8111A7 // fmla v7.4s, v13.4s, v1.s[0]
+	WORD $0x4F821188 // fmla v8.4s, v12.4s, v2.s[0]
+	WORD $0x4F8211A9 // fmla v9.4s, v13.4s, v2.s[0]
+	WORD $0x4F83118A // fmla v10.4s, v12.4s, v3.s[0]
+	WORD $0x4F8311AB // fmla v11.4s, v13.4s, v3.s[0]
 	WORD $0x3DC005AE // ldr q14, [x13, #16]
 	WORD $0x6E6139CF // shll2 v15.4s, v14.8h, #16
 	WORD $0x2E6139CE // shll v14.4s, v14.4h, #16
-	WORD $0x4FA091D4 // fmul v20.4s, v14.4s, v0.s[1]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4FA091F5 // fmul v21.4s, v15.4s, v0.s[1]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4FA191D6 // fmul v22.4s, v14.4s, v1.s[1]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4FA191F7 // fmul v23.4s, v15.4s, v1.s[1]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
-	WORD $0x4FA291D8 // fmul v24.4s, v14.4s, v2.s[1]
-	WORD $0x4E38D508 // fadd v8.4s, v8.4s, v24.4s
-	WORD $0x4FA291F9 // fmul v25.4s, v15.4s, v2.s[1]
-	WORD $0x4E39D529 // fadd v9.4s, v9.4s, v25.4s
-	WORD $0x4FA391DA // fmul v26.4s, v14.4s, v3.s[1]
-	WORD $0x4E3AD54A // fadd v10.4s, v10.4s, v26.4s
-	WORD $0x4FA391FB // fmul v27.4s, v15.4s, v3.s[1]
-	WORD $0x4E3BD56B // fadd v11.4s, v11.4s, v27.4s
+	WORD $0x4FA011C4 // fmla v4.4s, v14.4s, v0.s[1]
+	WORD $0x4FA011E5 // fmla v5.4s, v15.4s, v0.s[1]
+	WORD $0x4FA111C6 // fmla v6.4s, v14.4s, v1.s[1]
+	WORD $0x4FA111E7 // fmla v7.4s, v15.4s, v1.s[1]
+	WORD $0x4FA211C8 // fmla v8.4s, v14.4s, v2.s[1]
+	WORD $0x4FA211E9 // fmla v9.4s, v15.4s, v2.s[1]
+	WORD $0x4FA311CA // fmla v10.4s, v14.4s, v3.s[1]
+	WORD $0x4FA311EB // fmla v11.4s, v15.4s, v3.s[1]
 	WORD $0x3DC009B0 // ldr q16, [x13, #32]
 	WORD $0x6E613A11 // shll2 v17.4s, v16.8h, #16
 	WORD $0x2E613A10 // shll v16.4s, v16.4h, #16
-	WORD $0x4F809A14 // fmul v20.4s, v16.4s, v0.s[2]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F809A35 // fmul v21.4s, v17.4s, v0.s[2]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4F819A16 // fmul v22.4s, v16.4s, v1.s[2]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4F819A37 // fmul v23.4s, v17.4s, v1.s[2]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
-	WORD $0x4F829A18 // fmul v24.4s, v16.4s, v2.s[2]
-	WORD $0x4E38D508 // fadd v8.4s, v8.4s, v24.4s
-	WORD $0x4F829A39 // fmul v25.4s, v17.4s, v2.s[2]
-	WORD $0x4E39D529 // fadd v9.4s, v9.4s, v25.4s
-	WORD $0x4F839A1A // fmul v26.4s, v16.4s, v3.s[2]
-	WORD $0x4E3AD54A // fadd v10.4s, v10.4s, v26.4s
-	WORD $0x4F839A3B // fmul v27.4s, v17.4s, v3.s[2]
-	WORD $0x4E3BD56B // fadd v11.4s, v11.4s, v27.4s
+	WORD $0x4F801A04 // fmla v4.4s, v16.4s, v0.s[2]
+	WORD $0x4F801A25 // fmla v5.4s, v17.4s, v0.s[2]
+	WORD $0x4F811A06 // fmla v6.4s, v16.4s, v1.s[2]
+	WORD $0x4F811A27 // fmla v7.4s, v17.4s, v1.s[2]
+	WORD $0x4F821A08 // fmla v8.4s, v16.4s, v2.s[2]
+	WORD $0x4F821A29 // fmla v9.4s, v17.4s, v2.s[2]
+	WORD $0x4F831A0A // fmla v10.4s, v16.4s, v3.s[2]
+	WORD $0x4F831A2B // fmla v11.4s, v17.4s, v3.s[2]
 	WORD $0x3DC00DB2 // ldr q18, [x13, #48]
 	WORD $0x6E613A53 // shll2 v19.4s, v18.8h, #16
 	WORD $0x2E613A52 // shll v18.4s, v18.4h, #16
-	WORD $0x4FA09A54 // fmul v20.4s, v18.4s, v0.s[3]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4FA09A75 // fmul v21.4s, v19.4s, v0.s[3]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4FA19A56 // fmul v22.4s, v18.4s, v1.s[3]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4FA19A77 // fmul v23.4s, v19.4s, v1.s[3]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
-	WORD $0x4FA29A58 // fmul v24.4s, v18.4s, v2.s[3]
-	WORD $0x4E38D508 // fadd v8.4s, v8.4s, v24.4s
-	WORD $0x4FA29A79 // fmul v25.4s, v19.4s, v2.s[3]
-	WORD $0x4E39D529 // fadd v9.4s, v9.4s, v25.4s
-	WORD $0x4FA39A5A // fmul v26.4s, v18.4s, v3.s[3]
-	WORD $0x4E3AD54A // fadd v10.4s, v10.4s, v26.4s
-	WORD $0x4FA39A7B // fmul v27.4s, v19.4s, v3.s[3]
-	WORD $0x4E3BD56B // fadd v11.4s, v11.4s, v27.4s
+	WORD $0x4FA01A44 // fmla v4.4s, v18.4s, v0.s[3]
+	WORD $0x4FA01A65 // fmla v5.4s, v19.4s, v0.s[3]
+	WORD $0x4FA11A46 // fmla v6.4s, v18.4s, v1.s[3]
+	WORD $0x4FA11A67 // fmla v7.4s, v19.4s, v1.s[3]
+	WORD $0x4FA21A48 // fmla v8.4s, v18.4s, v2.s[3]
+	WORD $0x4FA21A69 // fmla v9.4s, v19.4s, v2.s[3]
+	WORD $0x4FA31A4A // fmla v10.4s, v18.4s, v3.s[3]
+	WORD $0x4FA31A6B // fmla v11.4s, v19.4s, v3.s[3]
 	ADD $64, R13
 	ADD $16, R9
 	ADD $16, R10
@@ -20636,22 +19884,14 @@ one:
 	WORD $0x3DC001AC // ldr q12, [x13, #0]
 	WORD $0x6E61398D // shll2 v13.4s, v12.8h, #16
 	WORD $0x2E61398C // shll v12.4s, v12.4h, #16
-	WORD $0x4F809194 // fmul v20.4s, v12.4s, v0.s[0]
-	WORD $0x4E34D484 // fadd v4.4s, v4.4s, v20.4s
-	WORD $0x4F8091B5 // fmul v21.4s, v13.4s, v0.s[0]
-	WORD $0x4E35D4A5 // fadd v5.4s, v5.4s, v21.4s
-	WORD $0x4F819196 // fmul v22.4s, v12.4s, v1.s[0]
-	WORD $0x4E36D4C6 // fadd v6.4s, v6.4s, v22.4s
-	WORD $0x4F8191B7 // fmul v23.4s, v13.4s, v1.s[0]
-	WORD $0x4E37D4E7 // fadd v7.4s, v7.4s, v23.4s
-	WORD $0x4F829198 // fmul v24.4s, v12.4s, v2.s[0]
-	WORD $0x4E38D508 // fadd v8.4s, v8.4s, v24.4s
-	WORD $0x4F8291B9 // fmul v25.4s, v13.4s, v2.s[0]
-	WORD $0x4E39D529 // fadd v9.4s, v9.4s, v25.4s
-	WORD $0x4F83919A // fmul v26.4s, v12.4s, v3.s[0]
-	WORD $0x4E3AD54A // fadd v10.4s, v10.4s, v26.4s
-	WORD $0x4F8391BB // fmul v27.4s, v13.4s, v3.s[0]
-	WORD $0x4E3BD56B // fadd v11.4s, v11.4s, v27.4s
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
+	WORD $0x4F811186 // fmla v6.4s, v12.4s, v1.s[0]
+	WORD $0x4F8111A7 // fmla v7.4s, v13.4s, v1.s[0]
+	WORD $0x4F821188 // fmla v8.4s, v12.4s, v2.s[0]
+	WORD $0x4F8211A9 // fmla v9.4s, v13.4s, v2.s[0]
+	WORD $0x4F83118A // fmla v10.4s, v12.4s, v3.s[0]
+	WORD $0x4F8311AB // fmla v11.4s, v13.4s, v3.s[0]
 	ADD $16, R13
 	ADD $4, R9
 	ADD $4, R10

@@ -45,7 +45,7 @@ func portableFmat(t kernels.DType, cols int, dst *float32, ldd int, w *byte, str
 			for c := range cols {
 				xi := rowAt(x, c, ldx, k)[i]
 				for r := range v {
-					acc[c][r] += float32(v[r] * xi)
+					acc[c][r] = fma32(v[r], xi, acc[c][r])
 				}
 			}
 		}

@@ -152,9 +152,9 @@ func portableMat(t kernels.DType, cols int, dst *float32, ldd int, w, act *byte,
 func (ib *intBlock) dot32(hasMin bool, a []byte, acc *[panelRows]float32) {
 	da, dsum := f32At(a[act32D:]), f32At(a[act32DSum:])
 	for r := range panelRows {
-		acc[r] += float32(float32(dotInt8(ib.q[r][:32], a[:32])) * float32(ib.d[r]*da))
+		acc[r] = fma32(float32(dotInt8(ib.q[r][:32], a[:32])), float32(ib.d[r]*da), acc[r])
 		if hasMin {
-			acc[r] += float32(ib.m[r] * dsum)
+			acc[r] = fma32(ib.m[r], dsum, acc[r])
 		}
 	}
 }

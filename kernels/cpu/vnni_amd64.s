@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func vnnimatQ4_0x1(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
 TEXT ·vnnimatQ4_0x1(SB), NOSPLIT, $0-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -57,8 +57,7 @@ block:
 	VBROADCASTSS  32(DI), Y4
 	VMULPS        Y4, Y3, Y4
 	VCVTDQ2PS     Y2, Y2
-	VMULPS        Y4, Y2, Y2
-	VADDPS        Y2, Y1, Y1
+	VFMADD231PS   Y4, Y2, Y1
 	ADDQ          $0x00000090, CX
 	ADDQ          $0x30, DI
 	DECQ          R8
@@ -140,7 +139,7 @@ DATA ones16<>+31(SB)/1, $0x00
 GLOBL ones16<>(SB), RODATA|NOPTR, $32
 
 // func vnnimatQ4_0x2(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
 TEXT ·vnnimatQ4_0x2(SB), NOSPLIT, $0-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -202,16 +201,14 @@ block:
 	VBROADCASTSS  32(R9), Y6
 	VMULPS        Y6, Y5, Y6
 	VCVTDQ2PS     Y3, Y3
-	VMULPS        Y6, Y3, Y3
-	VADDPS        Y3, Y1, Y1
+	VFMADD231PS   Y6, Y3, Y1
 	VPBROADCASTD  40(R9)(SI*1), Y3
 	VPSLLD        $0x03, Y3, Y3
 	VPSUBD        Y3, Y4, Y4
 	VBROADCASTSS  32(R9)(SI*1), Y3
 	VMULPS        Y3, Y5, Y3
 	VCVTDQ2PS     Y4, Y4
-	VMULPS        Y3, Y4, Y4
-	VADDPS        Y4, Y2, Y2
+	VFMADD231PS   Y3, Y4, Y2
 	ADDQ          $0x00000090, DX
 	ADDQ          $0x30, R9
 	DECQ          R10
@@ -227,7 +224,7 @@ block:
 	RET
 
 // func vnnimatQ4_0x3(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
 TEXT ·vnnimatQ4_0x3(SB), NOSPLIT, $0-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -299,24 +296,21 @@ block:
 	VBROADCASTSS  32(R9), Y8
 	VMULPS        Y8, Y7, Y8
 	VCVTDQ2PS     Y4, Y4
-	VMULPS        Y8, Y4, Y4
-	VADDPS        Y4, Y1, Y1
+	VFMADD231PS   Y8, Y4, Y1
 	VPBROADCASTD  40(R9)(SI*1), Y4
 	VPSLLD        $0x03, Y4, Y4
 	VPSUBD        Y4, Y5, Y5
 	VBROADCASTSS  32(R9)(SI*1), Y4
 	VMULPS        Y4, Y7, Y4
 	VCVTDQ2PS     Y5, Y5
-	VMULPS        Y4, Y5, Y5
-	VADDPS        Y5, Y2, Y2
+	VFMADD231PS   Y4, Y5, Y2
 	VPBROADCASTD  40(R9)(SI*2), Y4
 	VPSLLD        $0x03, Y4, Y4
 	VPSUBD        Y4, Y6, Y6
 	VBROADCASTSS  32(R9)(SI*2), Y4
 	VMULPS        Y4, Y7, Y4
 	VCVTDQ2PS     Y6, Y6
-	VMULPS        Y4, Y6, Y6
-	VADDPS        Y6, Y3, Y3
+	VFMADD231PS   Y4, Y6, Y3
 	ADDQ          $0x00000090, DX
 	ADDQ          $0x30, R9
 	DECQ          R10
@@ -334,7 +328,7 @@ block:
 	RET
 
 // func vnnimatQ4_0x4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
 TEXT ·vnnimatQ4_0x4(SB), NOSPLIT, $0-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -418,32 +412,28 @@ block:
 	VBROADCASTSS  32(R9), Y10
 	VMULPS        Y10, Y9, Y10
 	VCVTDQ2PS     Y5, Y5
-	VMULPS        Y10, Y5, Y5
-	VADDPS        Y5, Y1, Y1
+	VFMADD231PS   Y10, Y5, Y1
 	VPBROADCASTD  40(R9)(SI*1), Y5
 	VPSLLD        $0x03, Y5, Y5
 	VPSUBD        Y5, Y6, Y6
 	VBROADCASTSS  32(R9)(SI*1), Y5
 	VMULPS        Y5, Y9, Y5
 	VCVTDQ2PS     Y6, Y6
-	VMULPS        Y5, Y6, Y6
-	VADDPS        Y6, Y2, Y2
+	VFMADD231PS   Y5, Y6, Y2
 	VPBROADCASTD  40(R9)(SI*2), Y5
 	VPSLLD        $0x03, Y5, Y5
 	VPSUBD        Y5, Y7, Y7
 	VBROADCASTSS  32(R9)(SI*2), Y5
 	VMULPS        Y5, Y9, Y5
 	VCVTDQ2PS     Y7, Y7
-	VMULPS        Y5, Y7, Y7
-	VADDPS        Y7, Y3, Y3
+	VFMADD231PS   Y5, Y7, Y3
 	VPBROADCASTD  40(R11), Y5
 	VPSLLD        $0x03, Y5, Y5
 	VPSUBD        Y5, Y8, Y8
 	VBROADCASTSS  32(R11), Y5
 	VMULPS        Y5, Y9, Y5
 	VCVTDQ2PS     Y8, Y8
-	VMULPS        Y5, Y8, Y8
-	VADDPS        Y8, Y4, Y4
+	VFMADD231PS   Y5, Y8, Y4
 	ADDQ          $0x00000090, DX
 	ADDQ          $0x30, R9
 	ADDQ          $0x30, R11
@@ -464,7 +454,7 @@ block:
 	RET
 
 // func vnnimatQ4_1x1(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
 TEXT ·vnnimatQ4_1x1(SB), NOSPLIT, $0-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -513,12 +503,10 @@ block:
 	VBROADCASTSS  32(DI), Y4
 	VMULPS        Y4, Y3, Y4
 	VCVTDQ2PS     Y2, Y2
-	VMULPS        Y4, Y2, Y2
-	VADDPS        Y2, Y1, Y1
+	VFMADD231PS   Y4, Y2, Y1
 	VCVTPH2PS     16(CX), Y2
 	VBROADCASTSS  36(DI), Y3
-	VMULPS        Y3, Y2, Y3
-	VADDPS        Y3, Y1, Y1
+	VFMADD231PS   Y3, Y2, Y1
 	ADDQ          $0x000000a0, CX
 	ADDQ          $0x30, DI
 	DECQ          R8
@@ -532,7 +520,7 @@ block:
 	RET
 
 // func vnnimatQ4_1x2(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
 TEXT ·vnnimatQ4_1x2(SB), NOSPLIT, $0-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -591,20 +579,16 @@ block:
 	VBROADCASTSS  32(R9), Y6
 	VMULPS        Y6, Y5, Y6
 	VCVTDQ2PS     Y3, Y3
-	VMULPS        Y6, Y3, Y3
-	VADDPS        Y3, Y1, Y1
+	VFMADD231PS   Y6, Y3, Y1
 	VBROADCASTSS  32(R9)(SI*1), Y3
 	VMULPS        Y3, Y5, Y3
 	VCVTDQ2PS     Y4, Y4
-	VMULPS        Y3, Y4, Y4
-	VADDPS        Y4, Y2, Y2
+	VFMADD231PS   Y3, Y4, Y2
 	VCVTPH2PS     16(DX), Y3
 	VBROADCASTSS  36(R9), Y4
-	VMULPS        Y4, Y3, Y4
-	VADDPS        Y4, Y1, Y1
+	VFMADD231PS   Y4, Y3, Y1
 	VBROADCASTSS  36(R9)(SI*1), Y4
-	VMULPS        Y4, Y3, Y4
-	VADDPS        Y4, Y2, Y2
+	VFMADD231PS   Y4, Y3, Y2
 	ADDQ          $0x000000a0, DX
 	ADDQ          $0x30, R9
 	DECQ          R10
@@ -620,7 +604,7 @@ block:
 	RET
 
 // func vnnimatQ4_1x3(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
 TEXT ·vnnimatQ4_1x3(SB), NOSPLIT, $0-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -689,28 +673,22 @@ block:
 	VBROADCASTSS  32(R9), Y8
 	VMULPS        Y8, Y7, Y8
 	VCVTDQ2PS     Y4, Y4
-	VMULPS        Y8, Y4, Y4
-	VADDPS        Y4, Y1, Y1
+	VFMADD231PS   Y8, Y4, Y1
 	VBROADCASTSS  32(R9)(SI*1), Y4
 	VMULPS        Y4, Y7, Y4
 	VCVTDQ2PS     Y5, Y5
-	VMULPS        Y4, Y5, Y5
-	VADDPS        Y5, Y2, Y2
+	VFMADD231PS   Y4, Y5, Y2
 	VBROADCASTSS  32(R9)(SI*2), Y4
 	VMULPS        Y4, Y7, Y4
 	VCVTDQ2PS     Y6, Y6
-	VMULPS        Y4, Y6, Y6
-	VADDPS        Y6, Y3, Y3
+	VFMADD231PS   Y4, Y6, Y3
 	VCVTPH2PS     16(DX), Y4
 	VBROADCASTSS  36(R9), Y5
-	VMULPS        Y5, Y4, Y5
-	VADDPS        Y5, Y1, Y1
+	VFMADD231PS   Y5, Y4, Y1
 	VBROADCASTSS  36(R9)(SI*1), Y5
-	VMULPS        Y5, Y4, Y5
-	VADDPS        Y5, Y2, Y2
+	VFMADD231PS   Y5, Y4, Y2
 	VBROADCASTSS  36(R9)(SI*2), Y5
-	VMULPS        Y5, Y4, Y5
-	VADDPS        Y5, Y3, Y3
+	VFMADD231PS   Y5, Y4, Y3
 	ADDQ          $0x000000a0, DX
 	ADDQ          $0x30, R9
 	DECQ          R10
@@ -728,7 +706,7 @@ block:
 	RET
 
 // func vnnimatQ4_1x4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
 TEXT ·vnnimatQ4_1x4(SB), NOSPLIT, $0-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -809,36 +787,28 @@ block:
 	VBROADCASTSS  32(R9), Y10
 	VMULPS        Y10, Y9, Y10
 	VCVTDQ2PS     Y5, Y5
-	VMULPS        Y10, Y5, Y5
-	VADDPS        Y5, Y1, Y1
+	VFMADD231PS   Y10, Y5, Y1
 	VBROADCASTSS  32(R9)(SI*1), Y5
 	VMULPS        Y5, Y9, Y5
 	VCVTDQ2PS     Y6, Y6
-	VMULPS        Y5, Y6, Y6
-	VADDPS        Y6, Y2, Y2
+	VFMADD231PS   Y5, Y6, Y2
 	VBROADCASTSS  32(R9)(SI*2), Y5
 	VMULPS        Y5, Y9, Y5
 	VCVTDQ2PS     Y7, Y7
-	VMULPS        Y5, Y7, Y7
-	VADDPS        Y7, Y3, Y3
+	VFMADD231PS   Y5, Y7, Y3
 	VBROADCASTSS  32(R11), Y5
 	VMULPS        Y5, Y9, Y5
 	VCVTDQ2PS     Y8, Y8
-	VMULPS        Y5, Y8, Y8
-	VADDPS        Y8, Y4, Y4
+	VFMADD231PS   Y5, Y8, Y4
 	VCVTPH2PS     16(DX), Y5
 	VBROADCASTSS  36(R9), Y6
-	VMULPS        Y6, Y5, Y6
-	VADDPS        Y6, Y1, Y1
+	VFMADD231PS   Y6, Y5, Y1
 	VBROADCASTSS  36(R9)(SI*1), Y6
-	VMULPS        Y6, Y5, Y6
-	VADDPS        Y6, Y2, Y2
+	VFMADD231PS   Y6, Y5, Y2
 	VBROADCASTSS  36(R9)(SI*2), Y6
-	VMULPS        Y6, Y5, Y6
-	VADDPS        Y6, Y3, Y3
+	VFMADD231PS   Y6, Y5, Y3
 	VBROADCASTSS  36(R11), Y6
-	VMULPS        Y6, Y5, Y6
-	VADDPS        Y6, Y4, Y4
+	VFMADD231PS   Y6, Y5, Y4
 	ADDQ          $0x000000a0, DX
 	ADDQ          $0x30, R9
 	ADDQ          $0x30, R11
@@ -859,7 +829,7 @@ block:
 	RET
 
 // func vnnimatQ5_0x1(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
 TEXT ·vnnimatQ5_0x1(SB), NOSPLIT, $0-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -935,8 +905,7 @@ block:
 	VBROADCASTSS  32(DI), Y4
 	VMULPS        Y4, Y3, Y4
 	VCVTDQ2PS     Y2, Y2
-	VMULPS        Y4, Y2, Y2
-	VADDPS        Y2, Y1, Y1
+	VFMADD231PS   Y4, Y2, Y1
 	ADDQ          $0x000000b0, CX
 	ADDQ          $0x30, DI
 	DECQ          R8
@@ -984,7 +953,7 @@ DATA high4_1<>+31(SB)/1, $0x10
 GLOBL high4_1<>(SB), RODATA|NOPTR, $32
 
 // func vnnimatQ5_0x2(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
 TEXT ·vnnimatQ5_0x2(SB), NOSPLIT, $0-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -1070,16 +1039,14 @@ block:
 	VBROADCASTSS  32(R9), Y6
 	VMULPS        Y6, Y5, Y6
 	VCVTDQ2PS     Y3, Y3
-	VMULPS        Y6, Y3, Y3
-	VADDPS        Y3, Y1, Y1
+	VFMADD231PS   Y6, Y3, Y1
 	VPBROADCASTD  40(R9)(SI*1), Y3
 	VPSLLD        $0x04, Y3, Y3
 	VPSUBD        Y3, Y4, Y4
 	VBROADCASTSS  32(R9)(SI*1), Y3
 	VMULPS        Y3, Y5, Y3
 	VCVTDQ2PS     Y4, Y4
-	VMULPS        Y3, Y4, Y4
-	VADDPS        Y4, Y2, Y2
+	VFMADD231PS   Y3, Y4, Y2
 	ADDQ          $0x000000b0, DX
 	ADDQ          $0x30, R9
 	DECQ          R10
@@ -1095,7 +1062,7 @@ block:
 	RET
 
 // func vnnimatQ5_0x3(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
 TEXT ·vnnimatQ5_0x3(SB), NOSPLIT, $0-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -1191,24 +1158,21 @@ block:
 	VBROADCASTSS  32(R9), Y8
 	VMULPS        Y8, Y7, Y8
 	VCVTDQ2PS     Y4, Y4
-	VMULPS        Y8, Y4, Y4
-	VADDPS        Y4, Y1, Y1
+	VFMADD231PS   Y8, Y4, Y1
 	VPBROADCASTD  40(R9)(SI*1), Y4
 	VPSLLD        $0x04, Y4, Y4
 	VPSUBD        Y4, Y5, Y5
 	VBROADCASTSS  32(R9)(SI*1), Y4
 	VMULPS        Y4, Y7, Y4
 	VCVTDQ2PS     Y5, Y5
-	VMULPS        Y4, Y5, Y5
-	VADDPS        Y5, Y2, Y2
+	VFMADD231PS   Y4, Y5, Y2
 	VPBROADCASTD  40(R9)(SI*2), Y4
 	VPSLLD        $0x04, Y4, Y4
 	VPSUBD        Y4, Y6, Y6
 	VBROADCASTSS  32(R9)(SI*2), Y4
 	VMULPS        Y4, Y7, Y4
 	VCVTDQ2PS     Y6, Y6
-	VMULPS        Y4, Y6, Y6
-	VADDPS        Y6, Y3, Y3
+	VFMADD231PS   Y4, Y6, Y3
 	ADDQ          $0x000000b0, DX
 	ADDQ          $0x30, R9
 	DECQ          R10
@@ -1226,7 +1190,7 @@ block:
 	RET
 
 // func vnnimatQ5_0x4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
 TEXT ·vnnimatQ5_0x4(SB), NOSPLIT, $0-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -1334,32 +1298,28 @@ block:
 	VBROADCASTSS  32(R9), Y10
 	VMULPS        Y10, Y9, Y10
 	VCVTDQ2PS     Y5, Y5
-	VMULPS        Y10, Y5, Y5
-	VADDPS        Y5, Y1, Y1
+	VFMADD231PS   Y10, Y5, Y1
 	VPBROADCASTD  40(R9)(SI*1), Y5
 	VPSLLD        $0x04, Y5, Y5
 	VPSUBD        Y5, Y6, Y6
 	VBROADCASTSS  32(R9)(SI*1), Y5
 	VMULPS        Y5, Y9, Y5
 	VCVTDQ2PS     Y6, Y6
-	VMULPS        Y5, Y6, Y6
-	VADDPS        Y6, Y2, Y2
+	VFMADD231PS   Y5, Y6, Y2
 	VPBROADCASTD  40(R9)(SI*2), Y5
 	VPSLLD        $0x04, Y5, Y5
 	VPSUBD        Y5, Y7, Y7
 	VBROADCASTSS  32(R9)(SI*2), Y5
 	VMULPS        Y5, Y9, Y5
 	VCVTDQ2PS     Y7, Y7
-	VMULPS        Y5, Y7, Y7
-	VADDPS        Y7, Y3, Y3
+	VFMADD231PS   Y5, Y7, Y3
 	VPBROADCASTD  40(R11), Y5
 	VPSLLD        $0x04, Y5, Y5
 	VPSUBD        Y5, Y8, Y8
 	VBROADCASTSS  32(R11), Y5
 	VMULPS        Y5, Y9, Y5
 	VCVTDQ2PS     Y8, Y8
-	VMULPS        Y5, Y8, Y8
-	VADDPS        Y8, Y4, Y4
+	VFMADD231PS   Y5, Y8, Y4
 	ADDQ          $0x000000b0, DX
 	ADDQ          $0x30, R9
 	ADDQ          $0x30, R11
@@ -1380,7 +1340,7 @@ block:
 	RET
 
 // func vnnimatQ5_1x1(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
 TEXT ·vnnimatQ5_1x1(SB), NOSPLIT, $0-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -1453,12 +1413,10 @@ block:
 	VBROADCASTSS  32(DI), Y4
 	VMULPS        Y4, Y3, Y4
 	VCVTDQ2PS     Y2, Y2
-	VMULPS        Y4, Y2, Y2
-	VADDPS        Y2, Y1, Y1
+	VFMADD231PS   Y4, Y2, Y1
 	VCVTPH2PS     16(CX), Y2
 	VBROADCASTSS  36(DI), Y3
-	VMULPS        Y3, Y2, Y3
-	VADDPS        Y3, Y1, Y1
+	VFMADD231PS   Y3, Y2, Y1
 	ADDQ          $0x000000c0, CX
 	ADDQ          $0x30, DI
 	DECQ          R8
@@ -1472,7 +1430,7 @@ block:
 	RET
 
 // func vnnimatQ5_1x2(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
 TEXT ·vnnimatQ5_1x2(SB), NOSPLIT, $0-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -1555,20 +1513,16 @@ block:
 	VBROADCASTSS  32(R9), Y6
 	VMULPS        Y6, Y5, Y6
 	VCVTDQ2PS     Y3, Y3
-	VMULPS        Y6, Y3, Y3
-	VADDPS        Y3, Y1, Y1
+	VFMADD231PS   Y6, Y3, Y1
 	VBROADCASTSS  32(R9)(SI*1), Y3
 	VMULPS        Y3, Y5, Y3
 	VCVTDQ2PS     Y4, Y4
-	VMULPS        Y3, Y4, Y4
-	VADDPS        Y4, Y2, Y2
+	VFMADD231PS   Y3, Y4, Y2
 	VCVTPH2PS     16(DX), Y3
 	VBROADCASTSS  36(R9), Y4
-	VMULPS        Y4, Y3, Y4
-	VADDPS        Y4, Y1, Y1
+	VFMADD231PS   Y4, Y3, Y1
 	VBROADCASTSS  36(R9)(SI*1), Y4
-	VMULPS        Y4, Y3, Y4
-	VADDPS        Y4, Y2, Y2
+	VFMADD231PS   Y4, Y3, Y2
 	ADDQ          $0x000000c0, DX
 	ADDQ          $0x30, R9
 	DECQ          R10
@@ -1584,7 +1538,7 @@ block:
 	RET
 
 // func vnnimatQ5_1x3(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
 TEXT ·vnnimatQ5_1x3(SB), NOSPLIT, $0-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -1677,28 +1631,22 @@ block:
 	VBROADCASTSS  32(R9), Y8
 	VMULPS        Y8, Y7, Y8
 	VCVTDQ2PS     Y4, Y4
-	VMULPS        Y8, Y4, Y4
-	VADDPS        Y4, Y1, Y1
+	VFMADD231PS   Y8, Y4, Y1
 	VBROADCASTSS  32(R9)(SI*1), Y4
 	VMULPS        Y4, Y7, Y4
 	VCVTDQ2PS     Y5, Y5
-	VMULPS        Y4, Y5, Y5
-	VADDPS        Y5, Y2, Y2
+	VFMADD231PS   Y4, Y5, Y2
 	VBROADCASTSS  32(R9)(SI*2), Y4
 	VMULPS        Y4, Y7, Y4
 	VCVTDQ2PS     Y6, Y6
-	VMULPS        Y4, Y6, Y6
-	VADDPS        Y6, Y3, Y3
+	VFMADD231PS   Y4, Y6, Y3
 	VCVTPH2PS     16(DX), Y4
 	VBROADCASTSS  36(R9), Y5
-	VMULPS        Y5, Y4, Y5
-	VADDPS        Y5, Y1, Y1
+	VFMADD231PS   Y5, Y4, Y1
 	VBROADCASTSS  36(R9)(SI*1), Y5
-	VMULPS        Y5, Y4, Y5
-	VADDPS        Y5, Y2, Y2
+	VFMADD231PS   Y5, Y4, Y2
 	VBROADCASTSS  36(R9)(SI*2), Y5
-	VMULPS        Y5, Y4, Y5
-	VADDPS        Y5, Y3, Y3
+	VFMADD231PS   Y5, Y4, Y3
 	ADDQ          $0x000000c0, DX
 	ADDQ          $0x30, R9
 	DECQ          R10
@@ -1716,7 +1664,7 @@ block:
 	RET
 
 // func vnnimatQ5_1x4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
 TEXT ·vnnimatQ5_1x4(SB), NOSPLIT, $0-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -1821,36 +1769,28 @@ block:
 	VBROADCASTSS  32(R9), Y10
 	VMULPS        Y10, Y9, Y10
 	VCVTDQ2PS     Y5, Y5
-	VMULPS        Y10, Y5, Y5
-	VADDPS        Y5, Y1, Y1
+	VFMADD231PS   Y10, Y5, Y1
 	VBROADCASTSS  32(R9)(SI*1), Y5
 	VMULPS        Y5, Y9, Y5
 	VCVTDQ2PS     Y6, Y6
-	VMULPS        Y5, Y6, Y6
-	VADDPS        Y6, Y2, Y2
+	VFMADD231PS   Y5, Y6, Y2
 	VBROADCASTSS  32(R9)(SI*2), Y5
 	VMULPS        Y5, Y9, Y5
 	VCVTDQ2PS     Y7, Y7
-	VMULPS        Y5, Y7, Y7
-	VADDPS        Y7, Y3, Y3
+	VFMADD231PS   Y5, Y7, Y3
 	VBROADCASTSS  32(R11), Y5
 	VMULPS        Y5, Y9, Y5
 	VCVTDQ2PS     Y8, Y8
-	VMULPS        Y5, Y8, Y8
-	VADDPS        Y8, Y4, Y4
+	VFMADD231PS   Y5, Y8, Y4
 	VCVTPH2PS     16(DX), Y5
 	VBROADCASTSS  36(R9), Y6
-	VMULPS        Y6, Y5, Y6
-	VADDPS        Y6, Y1, Y1
+	VFMADD231PS   Y6, Y5, Y1
 	VBROADCASTSS  36(R9)(SI*1), Y6
-	VMULPS        Y6, Y5, Y6
-	VADDPS        Y6, Y2, Y2
+	VFMADD231PS   Y6, Y5, Y2
 	VBROADCASTSS  36(R9)(SI*2), Y6
-	VMULPS        Y6, Y5, Y6
-	VADDPS        Y6, Y3, Y3
+	VFMADD231PS   Y6, Y5, Y3
 	VBROADCASTSS  36(R11), Y6
-	VMULPS        Y6, Y5, Y6
-	VADDPS        Y6, Y4, Y4
+	VFMADD231PS   Y6, Y5, Y4
 	ADDQ          $0x000000c0, DX
 	ADDQ          $0x30, R9
 	ADDQ          $0x30, R11
@@ -1871,7 +1811,7 @@ block:
 	RET
 
 // func vnnimatQ8_0x1(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
 TEXT ·vnnimatQ8_0x1(SB), NOSPLIT, $0-56
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
@@ -1924,8 +1864,7 @@ block:
 	VBROADCASTSS  32(DI), Y3
 	VMULPS        Y3, Y2, Y3
 	VCVTDQ2PS     Y1, Y1
-	VMULPS        Y3, Y1, Y1
-	VADDPS        Y1, Y0, Y0
+	VFMADD231PS   Y3, Y1, Y0
 	ADDQ          $0x00000110, CX
 	ADDQ          $0x30, DI
 	DECQ          R8
@@ -1973,7 +1912,7 @@ DATA bias<>+31(SB)/1, $0x80
 GLOBL bias<>(SB), RODATA|NOPTR, $32
 
 // func vnnimatQ8_0x2(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
 TEXT ·vnnimatQ8_0x2(SB), NOSPLIT, $0-56
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
@@ -2036,16 +1975,14 @@ block:
 	VBROADCASTSS  32(R9), Y5
 	VMULPS        Y5, Y4, Y5
 	VCVTDQ2PS     Y2, Y2
-	VMULPS        Y5, Y2, Y2
-	VADDPS        Y2, Y0, Y0
+	VFMADD231PS   Y5, Y2, Y0
 	VPBROADCASTD  40(R9)(SI*1), Y2
 	VPSLLD        $0x07, Y2, Y2
 	VPSUBD        Y2, Y3, Y3
 	VBROADCASTSS  32(R9)(SI*1), Y2
 	VMULPS        Y2, Y4, Y2
 	VCVTDQ2PS     Y3, Y3
-	VMULPS        Y2, Y3, Y3
-	VADDPS        Y3, Y1, Y1
+	VFMADD231PS   Y2, Y3, Y1
 	ADDQ          $0x00000110, DX
 	ADDQ          $0x30, R9
 	DECQ          R10
@@ -2061,7 +1998,7 @@ block:
 	RET
 
 // func vnnimatQ8_0x3(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
 TEXT ·vnnimatQ8_0x3(SB), NOSPLIT, $0-56
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
@@ -2134,24 +2071,21 @@ block:
 	VBROADCASTSS  32(R9), Y7
 	VMULPS        Y7, Y6, Y7
 	VCVTDQ2PS     Y3, Y3
-	VMULPS        Y7, Y3, Y3
-	VADDPS        Y3, Y0, Y0
+	VFMADD231PS   Y7, Y3, Y0
 	VPBROADCASTD  40(R9)(SI*1), Y3
 	VPSLLD        $0x07, Y3, Y3
 	VPSUBD        Y3, Y4, Y4
 	VBROADCASTSS  32(R9)(SI*1), Y3
 	VMULPS        Y3, Y6, Y3
 	VCVTDQ2PS     Y4, Y4
-	VMULPS        Y3, Y4, Y4
-	VADDPS        Y4, Y1, Y1
+	VFMADD231PS   Y3, Y4, Y1
 	VPBROADCASTD  40(R9)(SI*2), Y3
 	VPSLLD        $0x07, Y3, Y3
 	VPSUBD        Y3, Y5, Y5
 	VBROADCASTSS  32(R9)(SI*2), Y3
 	VMULPS        Y3, Y6, Y3
 	VCVTDQ2PS     Y5, Y5
-	VMULPS        Y3, Y5, Y5
-	VADDPS        Y5, Y2, Y2
+	VFMADD231PS   Y3, Y5, Y2
 	ADDQ          $0x00000110, DX
 	ADDQ          $0x30, R9
 	DECQ          R10
@@ -2169,7 +2103,7 @@ block:
 	RET
 
 // func vnnimatQ8_0x4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
 TEXT ·vnnimatQ8_0x4(SB), NOSPLIT, $0-56
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
@@ -2254,32 +2188,28 @@ block:
 	VBROADCASTSS  32(R9), Y9
 	VMULPS        Y9, Y8, Y9
 	VCVTDQ2PS     Y4, Y4
-	VMULPS        Y9, Y4, Y4
-	VADDPS        Y4, Y0, Y0
+	VFMADD231PS   Y9, Y4, Y0
 	VPBROADCASTD  40(R9)(SI*1), Y4
 	VPSLLD        $0x07, Y4, Y4
 	VPSUBD        Y4, Y5, Y5
 	VBROADCASTSS  32(R9)(SI*1), Y4
 	VMULPS        Y4, Y8, Y4
 	VCVTDQ2PS     Y5, Y5
-	VMULPS        Y4, Y5, Y5
-	VADDPS        Y5, Y1, Y1
+	VFMADD231PS   Y4, Y5, Y1
 	VPBROADCASTD  40(R9)(SI*2), Y4
 	VPSLLD        $0x07, Y4, Y4
 	VPSUBD        Y4, Y6, Y6
 	VBROADCASTSS  32(R9)(SI*2), Y4
 	VMULPS        Y4, Y8, Y4
 	VCVTDQ2PS     Y6, Y6
-	VMULPS        Y4, Y6, Y6
-	VADDPS        Y6, Y2, Y2
+	VFMADD231PS   Y4, Y6, Y2
 	VPBROADCASTD  40(R11), Y4
 	VPSLLD        $0x07, Y4, Y4
 	VPSUBD        Y4, Y7, Y7
 	VBROADCASTSS  32(R11), Y4
 	VMULPS        Y4, Y8, Y4
 	VCVTDQ2PS     Y7, Y7
-	VMULPS        Y4, Y7, Y7
-	VADDPS        Y7, Y3, Y3
+	VFMADD231PS   Y4, Y7, Y3
 	ADDQ          $0x00000110, DX
 	ADDQ          $0x30, R9
 	ADDQ          $0x30, R11
@@ -2300,7 +2230,7 @@ block:
 	RET
 
 // func vnnimatIQ4_NLx1(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
 TEXT ·vnnimatIQ4_NLx1(SB), NOSPLIT, $0-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -2368,8 +2298,7 @@ block:
 	VBROADCASTSS  32(DI), Y4
 	VMULPS        Y4, Y3, Y4
 	VCVTDQ2PS     Y2, Y2
-	VMULPS        Y4, Y2, Y2
-	VADDPS        Y2, Y1, Y1
+	VFMADD231PS   Y4, Y2, Y1
 	ADDQ          $0x00000090, CX
 	ADDQ          $0x30, DI
 	DECQ          R8
@@ -2451,7 +2380,7 @@ DATA iq4nlBiased<>+31(SB)/1, $0xf1
 GLOBL iq4nlBiased<>(SB), RODATA|NOPTR, $32
 
 // func vnnimatIQ4_NLx2(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
 TEXT ·vnnimatIQ4_NLx2(SB), NOSPLIT, $0-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -2529,16 +2458,14 @@ block:
 	VBROADCASTSS  32(R9), Y6
 	VMULPS        Y6, Y5, Y6
 	VCVTDQ2PS     Y3, Y3
-	VMULPS        Y6, Y3, Y3
-	VADDPS        Y3, Y1, Y1
+	VFMADD231PS   Y6, Y3, Y1
 	VPBROADCASTD  40(R9)(SI*1), Y3
 	VPSLLD        $0x07, Y3, Y3
 	VPSUBD        Y3, Y4, Y4
 	VBROADCASTSS  32(R9)(SI*1), Y3
 	VMULPS        Y3, Y5, Y3
 	VCVTDQ2PS     Y4, Y4
-	VMULPS        Y3, Y4, Y4
-	VADDPS        Y4, Y2, Y2
+	VFMADD231PS   Y3, Y4, Y2
 	ADDQ          $0x00000090, DX
 	ADDQ          $0x30, R9
 	DECQ          R10
@@ -2554,7 +2481,7 @@ block:
 	RET
 
 // func vnnimatIQ4_NLx3(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
 TEXT ·vnnimatIQ4_NLx3(SB), NOSPLIT, $0-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -2642,24 +2569,21 @@ block:
 	VBROADCASTSS  32(R9), Y8
 	VMULPS        Y8, Y7, Y8
 	VCVTDQ2PS     Y4, Y4
-	VMULPS        Y8, Y4, Y4
-	VADDPS        Y4, Y1, Y1
+	VFMADD231PS   Y8, Y4, Y1
 	VPBROADCASTD  40(R9)(SI*1), Y4
 	VPSLLD        $0x07, Y4, Y4
 	VPSUBD        Y4, Y5, Y5
 	VBROADCASTSS  32(R9)(SI*1), Y4
 	VMULPS        Y4, Y7, Y4
 	VCVTDQ2PS     Y5, Y5
-	VMULPS        Y4, Y5, Y5
-	VADDPS        Y5, Y2, Y2
+	VFMADD231PS   Y4, Y5, Y2
 	VPBROADCASTD  40(R9)(SI*2), Y4
 	VPSLLD        $0x07, Y4, Y4
 	VPSUBD        Y4, Y6, Y6
 	VBROADCASTSS  32(R9)(SI*2), Y4
 	VMULPS        Y4, Y7, Y4
 	VCVTDQ2PS     Y6, Y6
-	VMULPS        Y4, Y6, Y6
-	VADDPS        Y6, Y3, Y3
+	VFMADD231PS   Y4, Y6, Y3
 	ADDQ          $0x00000090, DX
 	ADDQ          $0x30, R9
 	DECQ          R10
@@ -2677,7 +2601,7 @@ block:
 	RET
 
 // func vnnimatIQ4_NLx4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, MMX+
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
 TEXT ·vnnimatIQ4_NLx4(SB), NOSPLIT, $0-56
 	MOVQ      dst+0(FP), AX
 	MOVQ      ldd+8(FP), CX
@@ -2777,32 +2701,28 @@ block:
 	VBROADCASTSS  32(R9), Y10
 	VMULPS        Y10, Y9, Y10
 	VCVTDQ2PS     Y5, Y5
-	VMULPS        Y10, Y5, Y5
-	VADDPS        Y5, Y1, Y1
+	VFMADD231PS   Y10, Y5, Y1
 	VPBROADCASTD  40(R9)(SI*1), Y5
 	VPSLLD        $0x07, Y5, Y5
 	VPSUBD        Y5, Y6, Y6
 	VBROADCASTSS  32(R9)(SI*1), Y5
 	VMULPS        Y5, Y9, Y5
 	VCVTDQ2PS     Y6, Y6
-	VMULPS        Y5, Y6, Y6
-	VADDPS        Y6, Y2, Y2
+	VFMADD231PS   Y5, Y6, Y2
 	VPBROADCASTD  40(R9)(SI*2), Y5
 	VPSLLD        $0x07, Y5, Y5
 	VPSUBD        Y5, Y7, Y7
 	VBROADCASTSS  32(R9)(SI*2), Y5
 	VMULPS        Y5, Y9, Y5
 	VCVTDQ2PS     Y7, Y7
-	VMULPS        Y5, Y7, Y7
-	VADDPS        Y7, Y3, Y3
+	VFMADD231PS   Y5, Y7, Y3
 	VPBROADCASTD  40(R11), Y5
 	VPSLLD        $0x07, Y5, Y5
 	VPSUBD        Y5, Y8, Y8
 	VBROADCASTSS  32(R11), Y5
 	VMULPS        Y5, Y9, Y5
 	VCVTDQ2PS     Y8, Y8
-	VMULPS        Y5, Y8, Y8
-	VADDPS        Y8, Y4, Y4
+	VFMADD231PS   Y5, Y8, Y4
 	ADDQ          $0x00000090, DX
 	ADDQ          $0x30, R9
 	ADDQ          $0x30, R11
@@ -6536,7 +6456,7 @@ block:
 	RET
 
 // func vnnitileQ4_0x4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, FMA3
 TEXT ·vnnitileQ4_0x4(SB), NOSPLIT, $0-56
 	MOVQ   x+16(FP), AX
 	MOVQ   stride+24(FP), CX
@@ -6687,12 +6607,10 @@ block:
 	VBROADCASTSS 32(DX), Y16
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       (AX), Y16, Y17
-	VMULPS       Y17, Y8, Y8
-	VADDPS       Y8, Y0, Y0
+	VFMADD231PS  Y17, Y8, Y0
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       (CX), Y16, Y8
-	VMULPS       Y8, Y12, Y12
-	VADDPS       Y12, Y4, Y4
+	VFMADD231PS  Y8, Y12, Y4
 	VPBROADCASTD 40(DX)(BX*1), Y8
 	VPSLLD       $0x03, Y8, Y8
 	VPSUBD       Y8, Y9, Y9
@@ -6700,12 +6618,10 @@ block:
 	VBROADCASTSS 32(DX)(BX*1), Y8
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       (AX), Y8, Y12
-	VMULPS       Y12, Y9, Y9
-	VADDPS       Y9, Y1, Y1
+	VFMADD231PS  Y12, Y9, Y1
 	VCVTDQ2PS    Y13, Y13
 	VMULPS       (CX), Y8, Y8
-	VMULPS       Y8, Y13, Y13
-	VADDPS       Y13, Y5, Y5
+	VFMADD231PS  Y8, Y13, Y5
 	VPBROADCASTD 40(DX)(BX*2), Y8
 	VPSLLD       $0x03, Y8, Y8
 	VPSUBD       Y8, Y10, Y10
@@ -6713,12 +6629,10 @@ block:
 	VBROADCASTSS 32(DX)(BX*2), Y8
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       (AX), Y8, Y9
-	VMULPS       Y9, Y10, Y10
-	VADDPS       Y10, Y2, Y2
+	VFMADD231PS  Y9, Y10, Y2
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       (CX), Y8, Y8
-	VMULPS       Y8, Y14, Y14
-	VADDPS       Y14, Y6, Y6
+	VFMADD231PS  Y8, Y14, Y6
 	VPBROADCASTD 40(DI), Y8
 	VPSLLD       $0x03, Y8, Y8
 	VPSUBD       Y8, Y11, Y11
@@ -6726,12 +6640,10 @@ block:
 	VBROADCASTSS 32(DI), Y8
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       (AX), Y8, Y9
-	VMULPS       Y9, Y11, Y11
-	VADDPS       Y11, Y3, Y3
+	VFMADD231PS  Y9, Y11, Y3
 	VCVTDQ2PS    Y15, Y15
 	VMULPS       (CX), Y8, Y8
-	VMULPS       Y8, Y15, Y15
-	VADDPS       Y15, Y7, Y7
+	VFMADD231PS  Y8, Y15, Y7
 	ADDQ         $0x30, DX
 	ADDQ         $0x30, DI
 	ADDQ         $0x00000120, AX
@@ -6750,7 +6662,7 @@ block:
 	RET
 
 // func vnnitileQ4_0x5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, FMA3
 TEXT ·vnnitileQ4_0x5(SB), NOSPLIT, $0-56
 	MOVQ   x+16(FP), AX
 	MOVQ   stride+24(FP), CX
@@ -6929,12 +6841,10 @@ block:
 	VBROADCASTSS 32(DX), Y20
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       (AX), Y20, Y21
-	VMULPS       Y21, Y10, Y10
-	VADDPS       Y10, Y0, Y0
+	VFMADD231PS  Y21, Y10, Y0
 	VCVTDQ2PS    Y15, Y15
 	VMULPS       (CX), Y20, Y10
-	VMULPS       Y10, Y15, Y15
-	VADDPS       Y15, Y5, Y5
+	VFMADD231PS  Y10, Y15, Y5
 	VPBROADCASTD 40(DX)(BX*1), Y10
 	VPSLLD       $0x03, Y10, Y10
 	VPSUBD       Y10, Y11, Y11
@@ -6942,12 +6852,10 @@ block:
 	VBROADCASTSS 32(DX)(BX*1), Y10
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       (AX), Y10, Y15
-	VMULPS       Y15, Y11, Y11
-	VADDPS       Y11, Y1, Y1
+	VFMADD231PS  Y15, Y11, Y1
 	VCVTDQ2PS    Y16, Y16
 	VMULPS       (CX), Y10, Y10
-	VMULPS       Y10, Y16, Y16
-	VADDPS       Y16, Y6, Y6
+	VFMADD231PS  Y10, Y16, Y6
 	VPBROADCASTD 40(DX)(BX*2), Y10
 	VPSLLD       $0x03, Y10, Y10
 	VPSUBD       Y10, Y12, Y12
@@ -6955,12 +6863,10 @@ block:
 	VBROADCASTSS 32(DX)(BX*2), Y10
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       (AX), Y10, Y11
-	VMULPS       Y11, Y12, Y12
-	VADDPS       Y12, Y2, Y2
+	VFMADD231PS  Y11, Y12, Y2
 	VCVTDQ2PS    Y17, Y17
 	VMULPS       (CX), Y10, Y10
-	VMULPS       Y10, Y17, Y17
-	VADDPS       Y17, Y7, Y7
+	VFMADD231PS  Y10, Y17, Y7
 	VPBROADCASTD 40(DI), Y10
 	VPSLLD       $0x03, Y10, Y10
 	VPSUBD       Y10, Y13, Y13
@@ -6968,12 +6874,10 @@ block:
 	VBROADCASTSS 32(DI), Y10
 	VCVTDQ2PS    Y13, Y13
 	VMULPS       (AX), Y10, Y11
-	VMULPS       Y11, Y13, Y13
-	VADDPS       Y13, Y3, Y3
+	VFMADD231PS  Y11, Y13, Y3
 	VCVTDQ2PS    Y18, Y18
 	VMULPS       (CX), Y10, Y10
-	VMULPS       Y10, Y18, Y18
-	VADDPS       Y18, Y8, Y8
+	VFMADD231PS  Y10, Y18, Y8
 	VPBROADCASTD 40(DI)(BX*1), Y10
 	VPSLLD       $0x03, Y10, Y10
 	VPSUBD       Y10, Y14, Y14
@@ -6981,12 +6885,10 @@ block:
 	VBROADCASTSS 32(DI)(BX*1), Y10
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       (AX), Y10, Y11
-	VMULPS       Y11, Y14, Y14
-	VADDPS       Y14, Y4, Y4
+	VFMADD231PS  Y11, Y14, Y4
 	VCVTDQ2PS    Y19, Y19
 	VMULPS       (CX), Y10, Y10
-	VMULPS       Y10, Y19, Y19
-	VADDPS       Y19, Y9, Y9
+	VFMADD231PS  Y10, Y19, Y9
 	ADDQ         $0x30, DX
 	ADDQ         $0x30, DI
 	ADDQ         $0x00000120, AX
@@ -7007,7 +6909,7 @@ block:
 	RET
 
 // func vnnitileQ4_0x6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, FMA3
 TEXT ·vnnitileQ4_0x6(SB), NOSPLIT, $0-56
 	MOVQ   x+16(FP), AX
 	MOVQ   stride+24(FP), CX
@@ -7214,12 +7116,10 @@ block:
 	VBROADCASTSS 32(DX), Y24
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       (AX), Y24, Y25
-	VMULPS       Y25, Y12, Y12
-	VADDPS       Y12, Y0, Y0
+	VFMADD231PS  Y25, Y12, Y0
 	VCVTDQ2PS    Y18, Y18
 	VMULPS       (CX), Y24, Y12
-	VMULPS       Y12, Y18, Y18
-	VADDPS       Y18, Y6, Y6
+	VFMADD231PS  Y12, Y18, Y6
 	VPBROADCASTD 40(DX)(BX*1), Y12
 	VPSLLD       $0x03, Y12, Y12
 	VPSUBD       Y12, Y13, Y13
@@ -7227,12 +7127,10 @@ block:
 	VBROADCASTSS 32(DX)(BX*1), Y12
 	VCVTDQ2PS    Y13, Y13
 	VMULPS       (AX), Y12, Y18
-	VMULPS       Y18, Y13, Y13
-	VADDPS       Y13, Y1, Y1
+	VFMADD231PS  Y18, Y13, Y1
 	VCVTDQ2PS    Y19, Y19
 	VMULPS       (CX), Y12, Y12
-	VMULPS       Y12, Y19, Y19
-	VADDPS       Y19, Y7, Y7
+	VFMADD231PS  Y12, Y19, Y7
 	VPBROADCASTD 40(DX)(BX*2), Y12
 	VPSLLD       $0x03, Y12, Y12
 	VPSUBD       Y12, Y14, Y14
@@ -7240,12 +7138,10 @@ block:
 	VBROADCASTSS 32(DX)(BX*2), Y12
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       (AX), Y12, Y13
-	VMULPS       Y13, Y14, Y14
-	VADDPS       Y14, Y2, Y2
+	VFMADD231PS  Y13, Y14, Y2
 	VCVTDQ2PS    Y20, Y20
 	VMULPS       (CX), Y12, Y12
-	VMULPS       Y12, Y20, Y20
-	VADDPS       Y20, Y8, Y8
+	VFMADD231PS  Y12, Y20, Y8
 	VPBROADCASTD 40(DI), Y12
 	VPSLLD       $0x03, Y12, Y12
 	VPSUBD       Y12, Y15, Y15
@@ -7253,12 +7149,10 @@ block:
 	VBROADCASTSS 32(DI), Y12
 	VCVTDQ2PS    Y15, Y15
 	VMULPS       (AX), Y12, Y13
-	VMULPS       Y13, Y15, Y15
-	VADDPS       Y15, Y3, Y3
+	VFMADD231PS  Y13, Y15, Y3
 	VCVTDQ2PS    Y21, Y21
 	VMULPS       (CX), Y12, Y12
-	VMULPS       Y12, Y21, Y21
-	VADDPS       Y21, Y9, Y9
+	VFMADD231PS  Y12, Y21, Y9
 	VPBROADCASTD 40(DI)(BX*1), Y12
 	VPSLLD       $0x03, Y12, Y12
 	VPSUBD       Y12, Y16, Y16
@@ -7266,12 +7160,10 @@ block:
 	VBROADCASTSS 32(DI)(BX*1), Y12
 	VCVTDQ2PS    Y16, Y16
 	VMULPS       (AX), Y12, Y13
-	VMULPS       Y13, Y16, Y16
-	VADDPS       Y16, Y4, Y4
+	VFMADD231PS  Y13, Y16, Y4
 	VCVTDQ2PS    Y22, Y22
 	VMULPS       (CX), Y12, Y12
-	VMULPS       Y12, Y22, Y22
-	VADDPS       Y22, Y10, Y10
+	VFMADD231PS  Y12, Y22, Y10
 	VPBROADCASTD 40(DI)(BX*2), Y12
 	VPSLLD       $0x03, Y12, Y12
 	VPSUBD       Y12, Y17, Y17
@@ -7279,12 +7171,10 @@ block:
 	VBROADCASTSS 32(DI)(BX*2), Y12
 	VCVTDQ2PS    Y17, Y17
 	VMULPS       (AX), Y12, Y13
-	VMULPS       Y13, Y17, Y17
-	VADDPS       Y17, Y5, Y5
+	VFMADD231PS  Y13, Y17, Y5
 	VCVTDQ2PS    Y23, Y23
 	VMULPS       (CX), Y12, Y12
-	VMULPS       Y12, Y23, Y23
-	VADDPS       Y23, Y11, Y11
+	VFMADD231PS  Y12, Y23, Y11
 	ADDQ         $0x30, DX
 	ADDQ         $0x30, DI
 	ADDQ         $0x00000120, AX
@@ -7351,7 +7241,7 @@ block:
 	RET
 
 // func vnnitileQ4_1x4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, FMA3
 TEXT ·vnnitileQ4_1x4(SB), NOSPLIT, $0-56
 	MOVQ   x+16(FP), AX
 	MOVQ   stride+24(FP), CX
@@ -7498,59 +7388,43 @@ block:
 	VBROADCASTSS 32(DX), Y16
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       (AX), Y16, Y17
-	VMULPS       Y17, Y8, Y8
-	VADDPS       Y8, Y0, Y0
+	VFMADD231PS  Y17, Y8, Y0
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       (CX), Y16, Y8
-	VMULPS       Y8, Y12, Y12
-	VADDPS       Y12, Y4, Y4
+	VFMADD231PS  Y8, Y12, Y4
 	VBROADCASTSS 36(DX), Y8
-	VMULPS       32(AX), Y8, Y12
-	VADDPS       Y12, Y0, Y0
-	VMULPS       32(CX), Y8, Y8
-	VADDPS       Y8, Y4, Y4
+	VFMADD231PS  32(AX), Y8, Y0
+	VFMADD231PS  32(CX), Y8, Y4
 	VBROADCASTSS 32(DX)(BX*1), Y8
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       (AX), Y8, Y12
-	VMULPS       Y12, Y9, Y9
-	VADDPS       Y9, Y1, Y1
+	VFMADD231PS  Y12, Y9, Y1
 	VCVTDQ2PS    Y13, Y13
 	VMULPS       (CX), Y8, Y8
-	VMULPS       Y8, Y13, Y13
-	VADDPS       Y13, Y5, Y5
+	VFMADD231PS  Y8, Y13, Y5
 	VBROADCASTSS 36(DX)(BX*1), Y8
-	VMULPS       32(AX), Y8, Y9
-	VADDPS       Y9, Y1, Y1
-	VMULPS       32(CX), Y8, Y8
-	VADDPS       Y8, Y5, Y5
+	VFMADD231PS  32(AX), Y8, Y1
+	VFMADD231PS  32(CX), Y8, Y5
 	VBROADCASTSS 32(DX)(BX*2), Y8
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       (AX), Y8, Y9
-	VMULPS       Y9, Y10, Y10
-	VADDPS       Y10, Y2, Y2
+	VFMADD231PS  Y9, Y10, Y2
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       (CX), Y8, Y8
-	VMULPS       Y8, Y14, Y14
-	VADDPS       Y14, Y6, Y6
+	VFMADD231PS  Y8, Y14, Y6
 	VBROADCASTSS 36(DX)(BX*2), Y8
-	VMULPS       32(AX), Y8, Y9
-	VADDPS       Y9, Y2, Y2
-	VMULPS       32(CX), Y8, Y8
-	VADDPS       Y8, Y6, Y6
+	VFMADD231PS  32(AX), Y8, Y2
+	VFMADD231PS  32(CX), Y8, Y6
 	VBROADCASTSS 32(DI), Y8
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       (AX), Y8, Y9
-	VMULPS       Y9, Y11, Y11
-	VADDPS       Y11, Y3, Y3
+	VFMADD231PS  Y9, Y11, Y3
 	VCVTDQ2PS    Y15, Y15
 	VMULPS       (CX), Y8, Y8
-	VMULPS       Y8, Y15, Y15
-	VADDPS       Y15, Y7, Y7
+	VFMADD231PS  Y8, Y15, Y7
 	VBROADCASTSS 36(DI), Y8
-	VMULPS       32(AX), Y8, Y9
-	VADDPS       Y9, Y3, Y3
-	VMULPS       32(CX), Y8, Y8
-	VADDPS       Y8, Y7, Y7
+	VFMADD231PS  32(AX), Y8, Y3
+	VFMADD231PS  32(CX), Y8, Y7
 	ADDQ         $0x30, DX
 	ADDQ         $0x30, DI
 	ADDQ         $0x00000140, AX
@@ -7569,7 +7443,7 @@ block:
 	RET
 
 // func vnnitileQ4_1x5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, FMA3
 TEXT ·vnnitileQ4_1x5(SB), NOSPLIT, $0-56
 	MOVQ   x+16(FP), AX
 	MOVQ   stride+24(FP), CX
@@ -7744,73 +7618,53 @@ block:
 	VBROADCASTSS 32(DX), Y20
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       (AX), Y20, Y21
-	VMULPS       Y21, Y10, Y10
-	VADDPS       Y10, Y0, Y0
+	VFMADD231PS  Y21, Y10, Y0
 	VCVTDQ2PS    Y15, Y15
 	VMULPS       (CX), Y20, Y10
-	VMULPS       Y10, Y15, Y15
-	VADDPS       Y15, Y5, Y5
+	VFMADD231PS  Y10, Y15, Y5
 	VBROADCASTSS 36(DX), Y10
-	VMULPS       32(AX), Y10, Y15
-	VADDPS       Y15, Y0, Y0
-	VMULPS       32(CX), Y10, Y10
-	VADDPS       Y10, Y5, Y5
+	VFMADD231PS  32(AX), Y10, Y0
+	VFMADD231PS  32(CX), Y10, Y5
 	VBROADCASTSS 32(DX)(BX*1), Y10
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       (AX), Y10, Y15
-	VMULPS       Y15, Y11, Y11
-	VADDPS       Y11, Y1, Y1
+	VFMADD231PS  Y15, Y11, Y1
 	VCVTDQ2PS    Y16, Y16
 	VMULPS       (CX), Y10, Y10
-	VMULPS       Y10, Y16, Y16
-	VADDPS       Y16, Y6, Y6
+	VFMADD231PS  Y10, Y16, Y6
 	VBROADCASTSS 36(DX)(BX*1), Y10
-	VMULPS       32(AX), Y10, Y11
-	VADDPS       Y11, Y1, Y1
-	VMULPS       32(CX), Y10, Y10
-	VADDPS       Y10, Y6, Y6
+	VFMADD231PS  32(AX), Y10, Y1
+	VFMADD231PS  32(CX), Y10, Y6
 	VBROADCASTSS 32(DX)(BX*2), Y10
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       (AX), Y10, Y11
-	VMULPS       Y11, Y12, Y12
-	VADDPS       Y12, Y2, Y2
+	VFMADD231PS  Y11, Y12, Y2
 	VCVTDQ2PS    Y17, Y17
 	VMULPS       (CX), Y10, Y10
-	VMULPS       Y10, Y17, Y17
-	VADDPS       Y17, Y7, Y7
+	VFMADD231PS  Y10, Y17, Y7
 	VBROADCASTSS 36(DX)(BX*2), Y10
-	VMULPS       32(AX), Y10, Y11
-	VADDPS       Y11, Y2, Y2
-	VMULPS       32(CX), Y10, Y10
-	VADDPS       Y10, Y7, Y7
+	VFMADD231PS  32(AX), Y10, Y2
+	VFMADD231PS  32(CX), Y10, Y7
 	VBROADCASTSS 32(DI), Y10
 	VCVTDQ2PS    Y13, Y13
 	VMULPS       (AX), Y10, Y11
-	VMULPS       Y11, Y13, Y13
-	VADDPS       Y13, Y3, Y3
+	VFMADD231PS  Y11, Y13, Y3
 	VCVTDQ2PS    Y18, Y18
 	VMULPS       (CX), Y10, Y10
-	VMULPS       Y10, Y18, Y18
-	VADDPS       Y18, Y8, Y8
+	VFMADD231PS  Y10, Y18, Y8
 	VBROADCASTSS 36(DI), Y10
-	VMULPS       32(AX), Y10, Y11
-	VADDPS       Y11, Y3, Y3
-	VMULPS       32(CX), Y10, Y10
-	VADDPS       Y10, Y8, Y8
+	VFMADD231PS  32(AX), Y10, Y3
+	VFMADD231PS  32(CX), Y10, Y8
 	VBROADCASTSS 32(DI)(BX*1), Y10
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       (AX), Y10, Y11
-	VMULPS       Y11, Y14, Y14
-	VADDPS       Y14, Y4, Y4
+	VFMADD231PS  Y11, Y14, Y4
 	VCVTDQ2PS    Y19, Y19
 	VMULPS       (CX), Y10, Y10
-	VMULPS       Y10, Y19, Y19
-	VADDPS       Y19, Y9, Y9
+	VFMADD231PS  Y10, Y19, Y9
 	VBROADCASTSS 36(DI)(BX*1), Y10
-	VMULPS       32(AX), Y10, Y11
-	VADDPS       Y11, Y4, Y4
-	VMULPS       32(CX), Y10, Y10
-	VADDPS       Y10, Y9, Y9
+	VFMADD231PS  32(AX), Y10, Y4
+	VFMADD231PS  32(CX), Y10, Y9
 	ADDQ         $0x30, DX
 	ADDQ         $0x30, DI
 	ADDQ         $0x00000140, AX
@@ -7831,7 +7685,7 @@ block:
 	RET
 
 // func vnnitileQ4_1x6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, FMA3
 TEXT ·vnnitileQ4_1x6(SB), NOSPLIT, $0-56
 	MOVQ   x+16(FP), AX
 	MOVQ   stride+24(FP), CX
@@ -8034,87 +7888,63 @@ block:
 	VBROADCASTSS 32(DX), Y24
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       (AX), Y24, Y25
-	VMULPS       Y25, Y12, Y12
-	VADDPS       Y12, Y0, Y0
+	VFMADD231PS  Y25, Y12, Y0
 	VCVTDQ2PS    Y18, Y18
 	VMULPS       (CX), Y24, Y12
-	VMULPS       Y12, Y18, Y18
-	VADDPS       Y18, Y6, Y6
+	VFMADD231PS  Y12, Y18, Y6
 	VBROADCASTSS 36(DX), Y12
-	VMULPS       32(AX), Y12, Y18
-	VADDPS       Y18, Y0, Y0
-	VMULPS       32(CX), Y12, Y12
-	VADDPS       Y12, Y6, Y6
+	VFMADD231PS  32(AX), Y12, Y0
+	VFMADD231PS  32(CX), Y12, Y6
 	VBROADCASTSS 32(DX)(BX*1), Y12
 	VCVTDQ2PS    Y13, Y13
 	VMULPS       (AX), Y12, Y18
-	VMULPS       Y18, Y13, Y13
-	VADDPS       Y13, Y1, Y1
+	VFMADD231PS  Y18, Y13, Y1
 	VCVTDQ2PS    Y19, Y19
 	VMULPS       (CX), Y12, Y12
-	VMULPS       Y12, Y19, Y19
-	VADDPS       Y19, Y7, Y7
+	VFMADD231PS  Y12, Y19, Y7
 	VBROADCASTSS 36(DX)(BX*1), Y12
-	VMULPS       32(AX), Y12, Y13
-	VADDPS       Y13, Y1, Y1
-	VMULPS       32(CX), Y12, Y12
-	VADDPS       Y12, Y7, Y7
+	VFMADD231PS  32(AX), Y12, Y1
+	VFMADD231PS  32(CX), Y12, Y7
 	VBROADCASTSS 32(DX)(BX*2), Y12
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       (AX), Y12, Y13
-	VMULPS       Y13, Y14, Y14
-	VADDPS       Y14, Y2, Y2
+	VFMADD231PS  Y13, Y14, Y2
 	VCVTDQ2PS    Y20, Y20
 	VMULPS       (CX), Y12, Y12
-	VMULPS       Y12, Y20, Y20
-	VADDPS       Y20, Y8, Y8
+	VFMADD231PS  Y12, Y20, Y8
 	VBROADCASTSS 36(DX)(BX*2), Y12
-	VMULPS       32(AX), Y12, Y13
-	VADDPS       Y13, Y2, Y2
-	VMULPS       32(CX), Y12, Y12
-	VADDPS       Y12, Y8, Y8
+	VFMADD231PS  32(AX), Y12, Y2
+	VFMADD231PS  32(CX), Y12, Y8
 	VBROADCASTSS 32(DI), Y12
 	VCVTDQ2PS    Y15, Y15
 	VMULPS       (AX), Y12, Y13
-	VMULPS       Y13, Y15, Y15
-	VADDPS       Y15, Y3, Y3
+	VFMADD231PS  Y13, Y15, Y3
 	VCVTDQ2PS    Y21, Y21
 	VMULPS       (CX), Y12, Y12
-	VMULPS       Y12, Y21, Y21
-	VADDPS       Y21, Y9, Y9
+	VFMADD231PS  Y12, Y21, Y9
 	VBROADCASTSS 36(DI), Y12
-	VMULPS       32(AX), Y12, Y13
-	VADDPS       Y13, Y3, Y3
-	VMULPS       32(CX), Y12, Y12
-	VADDPS       Y12, Y9, Y9
+	VFMADD231PS  32(AX), Y12, Y3
+	VFMADD231PS  32(CX), Y12, Y9
 	VBROADCASTSS 32(DI)(BX*1), Y12
 	VCVTDQ2PS    Y16, Y16
 	VMULPS       (AX), Y12, Y13
-	VMULPS       Y13, Y16, Y16
-	VADDPS       Y16, Y4, Y4
+	VFMADD231PS  Y13, Y16, Y4
 	VCVTDQ2PS    Y22, Y22
 	VMULPS       (CX), Y12, Y12
-	VMULPS       Y12, Y22, Y22
-	VADDPS       Y22, Y10, Y10
+	VFMADD231PS  Y12, Y22, Y10
 	VBROADCASTSS 36(DI)(BX*1), Y12
-	VMULPS       32(AX), Y12, Y13
-	VADDPS       Y13, Y4, Y4
-	VMULPS       32(CX), Y12, Y12
-	VADDPS       Y12, Y10, Y10
+	VFMADD231PS  32(AX), Y12, Y4
+	VFMADD231PS  32(CX), Y12, Y10
 	VBROADCASTSS 32(DI)(BX*2), Y12
 	VCVTDQ2PS    Y17, Y17
 	VMULPS       (AX), Y12, Y13
-	VMULPS       Y13, Y17, Y17
-	VADDPS       Y17, Y5, Y5
+	VFMADD231PS  Y13, Y17, Y5
 	VCVTDQ2PS    Y23, Y23
 	VMULPS       (CX), Y12, Y12
-	VMULPS       Y12, Y23, Y23
-	VADDPS       Y23, Y11, Y11
+	VFMADD231PS  Y12, Y23, Y11
 	VBROADCASTSS 36(DI)(BX*2), Y12
-	VMULPS       32(AX), Y12, Y13
-	VADDPS       Y13, Y5, Y5
-	VMULPS       32(CX), Y12, Y12
-	VADDPS       Y12, Y11, Y11
+	VFMADD231PS  32(AX), Y12, Y5
+	VFMADD231PS  32(CX), Y12, Y11
 	ADDQ         $0x30, DX
 	ADDQ         $0x30, DI
 	ADDQ         $0x00000140, AX
@@ -8203,7 +8033,7 @@ block:
 	RET
 
 // func vnnitileQ5_0x4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, FMA3
 TEXT ·vnnitileQ5_0x4(SB), NOSPLIT, $0-56
 	MOVQ   x+16(FP), AX
 	MOVQ   stride+24(FP), CX
@@ -8354,12 +8184,10 @@ block:
 	VBROADCASTSS 32(DX), Y16
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       (AX), Y16, Y17
-	VMULPS       Y17, Y8, Y8
-	VADDPS       Y8, Y0, Y0
+	VFMADD231PS  Y17, Y8, Y0
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       (CX), Y16, Y8
-	VMULPS       Y8, Y12, Y12
-	VADDPS       Y12, Y4, Y4
+	VFMADD231PS  Y8, Y12, Y4
 	VPBROADCASTD 40(DX)(BX*1), Y8
 	VPSLLD       $0x04, Y8, Y8
 	VPSUBD       Y8, Y9, Y9
@@ -8367,12 +8195,10 @@ block:
 	VBROADCASTSS 32(DX)(BX*1), Y8
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       (AX), Y8, Y12
-	VMULPS       Y12, Y9, Y9
-	VADDPS       Y9, Y1, Y1
+	VFMADD231PS  Y12, Y9, Y1
 	VCVTDQ2PS    Y13, Y13
 	VMULPS       (CX), Y8, Y8
-	VMULPS       Y8, Y13, Y13
-	VADDPS       Y13, Y5, Y5
+	VFMADD231PS  Y8, Y13, Y5
 	VPBROADCASTD 40(DX)(BX*2), Y8
 	VPSLLD       $0x04, Y8, Y8
 	VPSUBD       Y8, Y10, Y10
@@ -8380,12 +8206,10 @@ block:
 	VBROADCASTSS 32(DX)(BX*2), Y8
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       (AX), Y8, Y9
-	VMULPS       Y9, Y10, Y10
-	VADDPS       Y10, Y2, Y2
+	VFMADD231PS  Y9, Y10, Y2
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       (CX), Y8, Y8
-	VMULPS       Y8, Y14, Y14
-	VADDPS       Y14, Y6, Y6
+	VFMADD231PS  Y8, Y14, Y6
 	VPBROADCASTD 40(DI), Y8
 	VPSLLD       $0x04, Y8, Y8
 	VPSUBD       Y8, Y11, Y11
@@ -8393,12 +8217,10 @@ block:
 	VBROADCASTSS 32(DI), Y8
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       (AX), Y8, Y9
-	VMULPS       Y9, Y11, Y11
-	VADDPS       Y11, Y3, Y3
+	VFMADD231PS  Y9, Y11, Y3
 	VCVTDQ2PS    Y15, Y15
 	VMULPS       (CX), Y8, Y8
-	VMULPS       Y8, Y15, Y15
-	VADDPS       Y15, Y7, Y7
+	VFMADD231PS  Y8, Y15, Y7
 	ADDQ         $0x30, DX
 	ADDQ         $0x30, DI
 	ADDQ         $0x00000120, AX
@@ -8417,7 +8239,7 @@ block:
 	RET
 
 // func vnnitileQ5_0x5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, FMA3
 TEXT ·vnnitileQ5_0x5(SB), NOSPLIT, $0-56
 	MOVQ   x+16(FP), AX
 	MOVQ   stride+24(FP), CX
@@ -8596,12 +8418,10 @@ block:
 	VBROADCASTSS 32(DX), Y20
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       (AX), Y20, Y21
-	VMULPS       Y21, Y10, Y10
-	VADDPS       Y10, Y0, Y0
+	VFMADD231PS  Y21, Y10, Y0
 	VCVTDQ2PS    Y15, Y15
 	VMULPS       (CX), Y20, Y10
-	VMULPS       Y10, Y15, Y15
-	VADDPS       Y15, Y5, Y5
+	VFMADD231PS  Y10, Y15, Y5
 	VPBROADCASTD 40(DX)(BX*1), Y10
 	VPSLLD       $0x04, Y10, Y10
 	VPSUBD       Y10, Y11, Y11
@@ -8609,12 +8429,10 @@ block:
 	VBROADCASTSS 32(DX)(BX*1), Y10
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       (AX), Y10, Y15
-	VMULPS       Y15, Y11, Y11
-	VADDPS       Y11, Y1, Y1
+	VFMADD231PS  Y15, Y11, Y1
 	VCVTDQ2PS    Y16, Y16
 	VMULPS       (CX), Y10, Y10
-	VMULPS       Y10, Y16, Y16
-	VADDPS       Y16, Y6, Y6
+	VFMADD231PS  Y10, Y16, Y6
 	VPBROADCASTD 40(DX)(BX*2), Y10
 	VPSLLD       $0x04, Y10, Y10
 	VPSUBD       Y10, Y12, Y12
@@ -8622,12 +8440,10 @@ block:
 	VBROADCASTSS 32(DX)(BX*2), Y10
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       (AX), Y10, Y11
-	VMULPS       Y11, Y12, Y12
-	VADDPS       Y12, Y2, Y2
+	VFMADD231PS  Y11, Y12, Y2
 	VCVTDQ2PS    Y17, Y17
 	VMULPS       (CX), Y10, Y10
-	VMULPS       Y10, Y17, Y17
-	VADDPS       Y17, Y7, Y7
+	VFMADD231PS  Y10, Y17, Y7
 	VPBROADCASTD 40(DI), Y10
 	VPSLLD       $0x04, Y10, Y10
 	VPSUBD       Y10, Y13, Y13
@@ -8635,12 +8451,10 @@ block:
 	VBROADCASTSS 32(DI), Y10
 	VCVTDQ2PS    Y13, Y13
 	VMULPS       (AX), Y10, Y11
-	VMULPS       Y11, Y13, Y13
-	VADDPS       Y13, Y3, Y3
+	VFMADD231PS  Y11, Y13, Y3
 	VCVTDQ2PS    Y18, Y18
 	VMULPS       (CX), Y10, Y10
-	VMULPS       Y10, Y18, Y18
-	VADDPS       Y18, Y8, Y8
+	VFMADD231PS  Y10, Y18, Y8
 	VPBROADCASTD 40(DI)(BX*1), Y10
 	VPSLLD       $0x04, Y10, Y10
 	VPSUBD       Y10, Y14, Y14
@@ -8648,12 +8462,10 @@ block:
 	VBROADCASTSS 32(DI)(BX*1), Y10
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       (AX), Y10, Y11
-	VMULPS       Y11, Y14, Y14
-	VADDPS       Y14, Y4, Y4
+	VFMADD231PS  Y11, Y14, Y4
 	VCVTDQ2PS    Y19, Y19
 	VMULPS       (CX), Y10, Y10
-	VMULPS       Y10, Y19, Y19
-	VADDPS       Y19, Y9, Y9
+	VFMADD231PS  Y10, Y19, Y9
 	ADDQ         $0x30, DX
 	ADDQ         $0x30, DI
 	ADDQ         $0x00000120, AX
@@ -8674,7 +8486,7 @@ block:
 	RET
 
 // func vnnitileQ5_0x6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, FMA3
 TEXT ·vnnitileQ5_0x6(SB), NOSPLIT, $0-56
 	MOVQ   x+16(FP), AX
 	MOVQ   stride+24(FP), CX
@@ -8881,12 +8693,10 @@ block:
 	VBROADCASTSS 32(DX), Y24
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       (AX), Y24, Y25
-	VMULPS       Y25, Y12, Y12
-	VADDPS       Y12, Y0, Y0
+	VFMADD231PS  Y25, Y12, Y0
 	VCVTDQ2PS    Y18, Y18
 	VMULPS       (CX), Y24, Y12
-	VMULPS       Y12, Y18, Y18
-	VADDPS       Y18, Y6, Y6
+	VFMADD231PS  Y12, Y18, Y6
 	VPBROADCASTD 40(DX)(BX*1), Y12
 	VPSLLD       $0x04, Y12, Y12
 	VPSUBD       Y12, Y13, Y13
@@ -8894,12 +8704,10 @@ block:
 	VBROADCASTSS 32(DX)(BX*1), Y12
 	VCVTDQ2PS    Y13, Y13
 	VMULPS       (AX), Y12, Y18
-	VMULPS       Y18, Y13, Y13
-	VADDPS       Y13, Y1, Y1
+	VFMADD231PS  Y18, Y13, Y1
 	VCVTDQ2PS    Y19, Y19
 	VMULPS       (CX), Y12, Y12
-	VMULPS       Y12, Y19, Y19
-	VADDPS       Y19, Y7, Y7
+	VFMADD231PS  Y12, Y19, Y7
 	VPBROADCASTD 40(DX)(BX*2), Y12
 	VPSLLD       $0x04, Y12, Y12
 	VPSUBD       Y12, Y14, Y14
@@ -8907,12 +8715,10 @@ block:
 	VBROADCASTSS 32(DX)(BX*2), Y12
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       (AX), Y12, Y13
-	VMULPS       Y13, Y14, Y14
-	VADDPS       Y14, Y2, Y2
+	VFMADD231PS  Y13, Y14, Y2
 	VCVTDQ2PS    Y20, Y20
 	VMULPS       (CX), Y12, Y12
-	VMULPS       Y12, Y20, Y20
-	VADDPS       Y20, Y8, Y8
+	VFMADD231PS  Y12, Y20, Y8
 	VPBROADCASTD 40(DI), Y12
 	VPSLLD       $0x04, Y12, Y12
 	VPSUBD       Y12, Y15, Y15
@@ -8920,12 +8726,10 @@ block:
 	VBROADCASTSS 32(DI), Y12
 	VCVTDQ2PS    Y15, Y15
 	VMULPS       (AX), Y12, Y13
-	VMULPS       Y13, Y15, Y15
-	VADDPS       Y15, Y3, Y3
+	VFMADD231PS  Y13, Y15, Y3
 	VCVTDQ2PS    Y21, Y21
 	VMULPS       (CX), Y12, Y12
-	VMULPS       Y12, Y21, Y21
-	VADDPS       Y21, Y9, Y9
+	VFMADD231PS  Y12, Y21, Y9
 	VPBROADCASTD 40(DI)(BX*1), Y12
 	VPSLLD       $0x04, Y12, Y12
 	VPSUBD       Y12, Y16, Y16
@@ -8933,12 +8737,10 @@ block:
 	VBROADCASTSS 32(DI)(BX*1), Y12
 	VCVTDQ2PS    Y16, Y16
 	VMULPS       (AX), Y12, Y13
-	VMULPS       Y13, Y16, Y16
-	VADDPS       Y16, Y4, Y4
+	VFMADD231PS  Y13, Y16, Y4
 	VCVTDQ2PS    Y22, Y22
 	VMULPS       (CX), Y12, Y12
-	VMULPS       Y12, Y22, Y22
-	VADDPS       Y22, Y10, Y10
+	VFMADD231PS  Y12, Y22, Y10
 	VPBROADCASTD 40(DI)(BX*2), Y12
 	VPSLLD       $0x04, Y12, Y12
 	VPSUBD       Y12, Y17, Y17
@@ -8946,12 +8748,10 @@ block:
 	VBROADCASTSS 32(DI)(BX*2), Y12
 	VCVTDQ2PS    Y17, Y17
 	VMULPS       (AX), Y12, Y13
-	VMULPS       Y13, Y17, Y17
-	VADDPS       Y17, Y5, Y5
+	VFMADD231PS  Y13, Y17, Y5
 	VCVTDQ2PS    Y23, Y23
 	VMULPS       (CX), Y12, Y12
-	VMULPS       Y12, Y23, Y23
-	VADDPS       Y23, Y11, Y11
+	VFMADD231PS  Y12, Y23, Y11
 	ADDQ         $0x30, DX
 	ADDQ         $0x30, DI
 	ADDQ         $0x00000120, AX
@@ -9042,7 +8842,7 @@ block:
 	RET
 
 // func vnnitileQ5_1x4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, FMA3
 TEXT ·vnnitileQ5_1x4(SB), NOSPLIT, $0-56
 	MOVQ   x+16(FP), AX
 	MOVQ   stride+24(FP), CX
@@ -9189,59 +8989,43 @@ block:
 	VBROADCASTSS 32(DX), Y16
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       (AX), Y16, Y17
-	VMULPS       Y17, Y8, Y8
-	VADDPS       Y8, Y0, Y0
+	VFMADD231PS  Y17, Y8, Y0
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       (CX), Y16, Y8
-	VMULPS       Y8, Y12, Y12
-	VADDPS       Y12, Y4, Y4
+	VFMADD231PS  Y8, Y12, Y4
 	VBROADCASTSS 36(DX), Y8
-	VMULPS       32(AX), Y8, Y12
-	VADDPS       Y12, Y0, Y0
-	VMULPS       32(CX), Y8, Y8
-	VADDPS       Y8, Y4, Y4
+	VFMADD231PS  32(AX), Y8, Y0
+	VFMADD231PS  32(CX), Y8, Y4
 	VBROADCASTSS 32(DX)(BX*1), Y8
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       (AX), Y8, Y12
-	VMULPS       Y12, Y9, Y9
-	VADDPS       Y9, Y1, Y1
+	VFMADD231PS  Y12, Y9, Y1
 	VCVTDQ2PS    Y13, Y13
 	VMULPS       (CX), Y8, Y8
-	VMULPS       Y8, Y13, Y13
-	VADDPS       Y13, Y5, Y5
+	VFMADD231PS  Y8, Y13, Y5
 	VBROADCASTSS 36(DX)(BX*1), Y8
-	VMULPS       32(AX), Y8, Y9
-	VADDPS       Y9, Y1, Y1
-	VMULPS       32(CX), Y8, Y8
-	VADDPS       Y8, Y5, Y5
+	VFMADD231PS  32(AX), Y8, Y1
+	VFMADD231PS  32(CX), Y8, Y5
 	VBROADCASTSS 32(DX)(BX*2), Y8
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       (AX), Y8, Y9
-	VMULPS       Y9, Y10, Y10
-	VADDPS       Y10, Y2, Y2
+	VFMADD231PS  Y9, Y10, Y2
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       (CX), Y8, Y8
-	VMULPS       Y8, Y14, Y14
-	VADDPS       Y14, Y6, Y6
+	VFMADD231PS  Y8, Y14, Y6
 	VBROADCASTSS 36(DX)(BX*2), Y8
-	VMULPS       32(AX), Y8, Y9
-	VADDPS       Y9, Y2, Y2
-	VMULPS       32(CX), Y8, Y8
-	VADDPS       Y8, Y6, Y6
+	VFMADD231PS  32(AX), Y8, Y2
+	VFMADD231PS  32(CX), Y8, Y6
 	VBROADCASTSS 32(DI), Y8
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       (AX), Y8, Y9
-	VMULPS       Y9, Y11, Y11
-	VADDPS       Y11, Y3, Y3
+	VFMADD231PS  Y9, Y11, Y3
 	VCVTDQ2PS    Y15, Y15
 	VMULPS       (CX), Y8, Y8
-	VMULPS       Y8, Y15, Y15
-	VADDPS       Y15, Y7, Y7
+	VFMADD231PS  Y8, Y15, Y7
 	VBROADCASTSS 36(DI), Y8
-	VMULPS       32(AX), Y8, Y9
-	VADDPS       Y9, Y3, Y3
-	VMULPS       32(CX), Y8, Y8
-	VADDPS       Y8, Y7, Y7
+	VFMADD231PS  32(AX), Y8, Y3
+	VFMADD231PS  32(CX), Y8, Y7
 	ADDQ         $0x30, DX
 	ADDQ         $0x30, DI
 	ADDQ         $0x00000140, AX
@@ -9260,7 +9044,7 @@ block:
 	RET
 
 // func vnnitileQ5_1x5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, FMA3
 TEXT ·vnnitileQ5_1x5(SB), NOSPLIT, $0-56
 	MOVQ   x+16(FP), AX
 	MOVQ   stride+24(FP), CX
@@ -9435,73 +9219,53 @@ block:
 	VBROADCASTSS 32(DX), Y20
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       (AX), Y20, Y21
-	VMULPS       Y21, Y10, Y10
-	VADDPS       Y10, Y0, Y0
+	VFMADD231PS  Y21, Y10, Y0
 	VCVTDQ2PS    Y15, Y15
 	VMULPS       (CX), Y20, Y10
-	VMULPS       Y10, Y15, Y15
-	VADDPS       Y15, Y5, Y5
+	VFMADD231PS  Y10, Y15, Y5
 	VBROADCASTSS 36(DX), Y10
-	VMULPS       32(AX), Y10, Y15
-	VADDPS       Y15, Y0, Y0
-	VMULPS       32(CX), Y10, Y10
-	VADDPS       Y10, Y5, Y5
+	VFMADD231PS  32(AX), Y10, Y0
+	VFMADD231PS  32(CX), Y10, Y5
 	VBROADCASTSS 32(DX)(BX*1), Y10
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       (AX), Y10, Y15
-	VMULPS       Y15, Y11, Y11
-	VADDPS       Y11, Y1, Y1
+	VFMADD231PS  Y15, Y11, Y1
 	VCVTDQ2PS    Y16, Y16
 	VMULPS       (CX), Y10, Y10
-	VMULPS       Y10, Y16, Y16
-	VADDPS       Y16, Y6, Y6
+	VFMADD231PS  Y10, Y16, Y6
 	VBROADCASTSS 36(DX)(BX*1), Y10
-	VMULPS       32(AX), Y10, Y11
-	VADDPS       Y11, Y1, Y1
-	VMULPS       32(CX), Y10, Y10
-	VADDPS       Y10, Y6, Y6
+	VFMADD231PS  32(AX), Y10, Y1
+	VFMADD231PS  32(CX), Y10, Y6
 	VBROADCASTSS 32(DX)(BX*2), Y10
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       (AX), Y10, Y11
-	VMULPS       Y11, Y12, Y12
-	VADDPS       Y12, Y2, Y2
+	VFMADD231PS  Y11, Y12, Y2
 	VCVTDQ2PS    Y17, Y17
 	VMULPS       (CX), Y10, Y10
-	VMULPS       Y10, Y17, Y17
-	VADDPS       Y17, Y7, Y7
+	VFMADD231PS  Y10, Y17, Y7
 	VBROADCASTSS 36(DX)(BX*2), Y10
-	VMULPS       32(AX), Y10, Y11
-	VADDPS       Y11, Y2, Y2
-	VMULPS       32(CX), Y10, Y10
-	VADDPS       Y10, Y7, Y7
+	VFMADD231PS  32(AX), Y10, Y2
+	VFMADD231PS  32(CX), Y10, Y7
 	VBROADCASTSS 32(DI), Y10
 	VCVTDQ2PS    Y13, Y13
 	VMULPS       (AX), Y10, Y11
-	VMULPS       Y11, Y13, Y13
-	VADDPS       Y13, Y3, Y3
+	VFMADD231PS  Y11, Y13, Y3
 	VCVTDQ2PS    Y18, Y18
 	VMULPS       (CX), Y10, Y10
-	VMULPS       Y10, Y18, Y18
-	VADDPS       Y18, Y8, Y8
+	VFMADD231PS  Y10, Y18, Y8
 	VBROADCASTSS 36(DI), Y10
-	VMULPS       32(AX), Y10, Y11
-	VADDPS       Y11, Y3, Y3
-	VMULPS       32(CX), Y10, Y10
-	VADDPS       Y10, Y8, Y8
+	VFMADD231PS  32(AX), Y10, Y3
+	VFMADD231PS  32(CX), Y10, Y8
 	VBROADCASTSS 32(DI)(BX*1), Y10
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       (AX), Y10, Y11
-	VMULPS       Y11, Y14, Y14
-	VADDPS       Y14, Y4, Y4
+	VFMADD231PS  Y11, Y14, Y4
 	VCVTDQ2PS    Y19, Y19
 	VMULPS       (CX), Y10, Y10
-	VMULPS       Y10, Y19, Y19
-	VADDPS       Y19, Y9, Y9
+	VFMADD231PS  Y10, Y19, Y9
 	VBROADCASTSS 36(DI)(BX*1), Y10
-	VMULPS       32(AX), Y10, Y11
-	VADDPS       Y11, Y4, Y4
-	VMULPS       32(CX), Y10, Y10
-	VADDPS       Y10, Y9, Y9
+	VFMADD231PS  32(AX), Y10, Y4
+	VFMADD231PS  32(CX), Y10, Y9
 	ADDQ         $0x30, DX
 	ADDQ         $0x30, DI
 	ADDQ         $0x00000140, AX
@@ -9522,7 +9286,7 @@ block:
 	RET
 
 // func vnnitileQ5_1x6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, FMA3
 TEXT ·vnnitileQ5_1x6(SB), NOSPLIT, $0-56
 	MOVQ   x+16(FP), AX
 	MOVQ   stride+24(FP), CX
@@ -9725,87 +9489,63 @@ block:
 	VBROADCASTSS 32(DX), Y24
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       (AX), Y24, Y25
-	VMULPS       Y25, Y12, Y12
-	VADDPS       Y12, Y0, Y0
+	VFMADD231PS  Y25, Y12, Y0
 	VCVTDQ2PS    Y18, Y18
 	VMULPS       (CX), Y24, Y12
-	VMULPS       Y12, Y18, Y18
-	VADDPS       Y18, Y6, Y6
+	VFMADD231PS  Y12, Y18, Y6
 	VBROADCASTSS 36(DX), Y12
-	VMULPS       32(AX), Y12, Y18
-	VADDPS       Y18, Y0, Y0
-	VMULPS       32(CX), Y12, Y12
-	VADDPS       Y12, Y6, Y6
+	VFMADD231PS  32(AX), Y12, Y0
+	VFMADD231PS  32(CX), Y12, Y6
 	VBROADCASTSS 32(DX)(BX*1), Y12
 	VCVTDQ2PS    Y13, Y13
 	VMULPS       (AX), Y12, Y18
-	VMULPS       Y18, Y13, Y13
-	VADDPS       Y13, Y1, Y1
+	VFMADD231PS  Y18, Y13, Y1
 	VCVTDQ2PS    Y19, Y19
 	VMULPS       (CX), Y12, Y12
-	VMULPS       Y12, Y19, Y19
-	VADDPS       Y19, Y7, Y7
+	VFMADD231PS  Y12, Y19, Y7
 	VBROADCASTSS 36(DX)(BX*1), Y12
-	VMULPS       32(AX), Y12, Y13
-	VADDPS       Y13, Y1, Y1
-	VMULPS       32(CX), Y12, Y12
-	VADDPS       Y12, Y7, Y7
+	VFMADD231PS  32(AX), Y12, Y1
+	VFMADD231PS  32(CX), Y12, Y7
 	VBROADCASTSS 32(DX)(BX*2), Y12
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       (AX), Y12, Y13
-	VMULPS       Y13, Y14, Y14
-	VADDPS       Y14, Y2, Y2
+	VFMADD231PS  Y13, Y14, Y2
 	VCVTDQ2PS    Y20, Y20
 	VMULPS       (CX), Y12, Y12
-	VMULPS       Y12, Y20, Y20
-	VADDPS       Y20, Y8, Y8
+	VFMADD231PS  Y12, Y20, Y8
 	VBROADCASTSS 36(DX)(BX*2), Y12
-	VMULPS       32(AX), Y12, Y13
-	VADDPS       Y13, Y2, Y2
-	VMULPS       32(CX), Y12, Y12
-	VADDPS       Y12, Y8, Y8
+	VFMADD231PS  32(AX), Y12, Y2
+	VFMADD231PS  32(CX), Y12, Y8
 	VBROADCASTSS 32(DI), Y12
 	VCVTDQ2PS    Y15, Y15
 	VMULPS       (AX), Y12, Y13
-	VMULPS       Y13, Y15, Y15
-	VADDPS       Y15, Y3, Y3
+	VFMADD231PS  Y13, Y15, Y3
 	VCVTDQ2PS    Y21, Y21
 	VMULPS       (CX), Y12, Y12
-	VMULPS       Y12, Y21, Y21
-	VADDPS       Y21, Y9, Y9
+	VFMADD231PS  Y12, Y21, Y9
 	VBROADCASTSS 36(DI), Y12
-	VMULPS       32(AX), Y12, Y13
-	VADDPS       Y13, Y3, Y3
-	VMULPS       32(CX), Y12, Y12
-	VADDPS       Y12, Y9, Y9
+	VFMADD231PS  32(AX), Y12, Y3
+	VFMADD231PS  32(CX), Y12, Y9
 	VBROADCASTSS 32(DI)(BX*1), Y12
 	VCVTDQ2PS    Y16, Y16
 	VMULPS       (AX), Y12, Y13
-	VMULPS       Y13, Y16, Y16
-	VADDPS       Y16, Y4, Y4
+	VFMADD231PS  Y13, Y16, Y4
 	VCVTDQ2PS    Y22, Y22
 	VMULPS       (CX), Y12, Y12
-	VMULPS       Y12, Y22, Y22
-	VADDPS       Y22, Y10, Y10
+	VFMADD231PS  Y12, Y22, Y10
 	VBROADCASTSS 36(DI)(BX*1), Y12
-	VMULPS       32(AX), Y12, Y13
-	VADDPS       Y13, Y4, Y4
-	VMULPS       32(CX), Y12, Y12
-	VADDPS       Y12, Y10, Y10
+	VFMADD231PS  32(AX), Y12, Y4
+	VFMADD231PS  32(CX), Y12, Y10
 	VBROADCASTSS 32(DI)(BX*2), Y12
 	VCVTDQ2PS    Y17, Y17
 	VMULPS       (AX), Y12, Y13
-	VMULPS       Y13, Y17, Y17
-	VADDPS       Y17, Y5, Y5
+	VFMADD231PS  Y13, Y17, Y5
 	VCVTDQ2PS    Y23, Y23
 	VMULPS       (CX), Y12, Y12
-	VMULPS       Y12, Y23, Y23
-	VADDPS       Y23, Y11, Y11
+	VFMADD231PS  Y12, Y23, Y11
 	VBROADCASTSS 36(DI)(BX*2), Y12
-	VMULPS       32(AX), Y12, Y13
-	VADDPS       Y13, Y5, Y5
-	VMULPS       32(CX), Y12, Y12
-	VADDPS       Y12, Y11, Y11
+	VFMADD231PS  32(AX), Y12, Y5
+	VFMADD231PS  32(CX), Y12, Y11
 	ADDQ         $0x30, DX
 	ADDQ         $0x30, DI
 	ADDQ         $0x00000140, AX
@@ -9869,7 +9609,7 @@ block:
 	RET
 
 // func vnnitileQ8_0x4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, FMA3
 TEXT ·vnnitileQ8_0x4(SB), NOSPLIT, $0-56
 	MOVQ   x+16(FP), AX
 	MOVQ   stride+24(FP), CX
@@ -10020,12 +9760,10 @@ block:
 	VBROADCASTSS 32(DX), Y16
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       (AX), Y16, Y17
-	VMULPS       Y17, Y8, Y8
-	VADDPS       Y8, Y0, Y0
+	VFMADD231PS  Y17, Y8, Y0
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       (CX), Y16, Y8
-	VMULPS       Y8, Y12, Y12
-	VADDPS       Y12, Y4, Y4
+	VFMADD231PS  Y8, Y12, Y4
 	VPBROADCASTD 40(DX)(BX*1), Y8
 	VPSLLD       $0x07, Y8, Y8
 	VPSUBD       Y8, Y9, Y9
@@ -10033,12 +9771,10 @@ block:
 	VBROADCASTSS 32(DX)(BX*1), Y8
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       (AX), Y8, Y12
-	VMULPS       Y12, Y9, Y9
-	VADDPS       Y9, Y1, Y1
+	VFMADD231PS  Y12, Y9, Y1
 	VCVTDQ2PS    Y13, Y13
 	VMULPS       (CX), Y8, Y8
-	VMULPS       Y8, Y13, Y13
-	VADDPS       Y13, Y5, Y5
+	VFMADD231PS  Y8, Y13, Y5
 	VPBROADCASTD 40(DX)(BX*2), Y8
 	VPSLLD       $0x07, Y8, Y8
 	VPSUBD       Y8, Y10, Y10
@@ -10046,12 +9782,10 @@ block:
 	VBROADCASTSS 32(DX)(BX*2), Y8
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       (AX), Y8, Y9
-	VMULPS       Y9, Y10, Y10
-	VADDPS       Y10, Y2, Y2
+	VFMADD231PS  Y9, Y10, Y2
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       (CX), Y8, Y8
-	VMULPS       Y8, Y14, Y14
-	VADDPS       Y14, Y6, Y6
+	VFMADD231PS  Y8, Y14, Y6
 	VPBROADCASTD 40(DI), Y8
 	VPSLLD       $0x07, Y8, Y8
 	VPSUBD       Y8, Y11, Y11
@@ -10059,12 +9793,10 @@ block:
 	VBROADCASTSS 32(DI), Y8
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       (AX), Y8, Y9
-	VMULPS       Y9, Y11, Y11
-	VADDPS       Y11, Y3, Y3
+	VFMADD231PS  Y9, Y11, Y3
 	VCVTDQ2PS    Y15, Y15
 	VMULPS       (CX), Y8, Y8
-	VMULPS       Y8, Y15, Y15
-	VADDPS       Y15, Y7, Y7
+	VFMADD231PS  Y8, Y15, Y7
 	ADDQ         $0x30, DX
 	ADDQ         $0x30, DI
 	ADDQ         $0x00000120, AX
@@ -10083,7 +9815,7 @@ block:
 	RET
 
 // func vnnitileQ8_0x5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, FMA3
 TEXT ·vnnitileQ8_0x5(SB), NOSPLIT, $0-56
 	MOVQ   x+16(FP), AX
 	MOVQ   stride+24(FP), CX
@@ -10262,12 +9994,10 @@ block:
 	VBROADCASTSS 32(DX), Y20
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       (AX), Y20, Y21
-	VMULPS       Y21, Y10, Y10
-	VADDPS       Y10, Y0, Y0
+	VFMADD231PS  Y21, Y10, Y0
 	VCVTDQ2PS    Y15, Y15
 	VMULPS       (CX), Y20, Y10
-	VMULPS       Y10, Y15, Y15
-	VADDPS       Y15, Y5, Y5
+	VFMADD231PS  Y10, Y15, Y5
 	VPBROADCASTD 40(DX)(BX*1), Y10
 	VPSLLD       $0x07, Y10, Y10
 	VPSUBD       Y10, Y11, Y11
@@ -10275,12 +10005,10 @@ block:
 	VBROADCASTSS 32(DX)(BX*1), Y10
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       (AX), Y10, Y15
-	VMULPS       Y15, Y11, Y11
-	VADDPS       Y11, Y1, Y1
+	VFMADD231PS  Y15, Y11, Y1
 	VCVTDQ2PS    Y16, Y16
 	VMULPS       (CX), Y10, Y10
-	VMULPS       Y10, Y16, Y16
-	VADDPS       Y16, Y6, Y6
+	VFMADD231PS  Y10, Y16, Y6
 	VPBROADCASTD 40(DX)(BX*2), Y10
 	VPSLLD       $0x07, Y10, Y10
 	VPSUBD       Y10, Y12, Y12
@@ -10288,12 +10016,10 @@ block:
 	VBROADCASTSS 32(DX)(BX*2), Y10
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       (AX), Y10, Y11
-	VMULPS       Y11, Y12, Y12
-	VADDPS       Y12, Y2, Y2
+	VFMADD231PS  Y11, Y12, Y2
 	VCVTDQ2PS    Y17, Y17
 	VMULPS       (CX), Y10, Y10
-	VMULPS       Y10, Y17, Y17
-	VADDPS       Y17, Y7, Y7
+	VFMADD231PS  Y10, Y17, Y7
 	VPBROADCASTD 40(DI), Y10
 	VPSLLD       $0x07, Y10, Y10
 	VPSUBD       Y10, Y13, Y13
@@ -10301,12 +10027,10 @@ block:
 	VBROADCASTSS 32(DI), Y10
 	VCVTDQ2PS    Y13, Y13
 	VMULPS       (AX), Y10, Y11
-	VMULPS       Y11, Y13, Y13
-	VADDPS       Y13, Y3, Y3
+	VFMADD231PS  Y11, Y13, Y3
 	VCVTDQ2PS    Y18, Y18
 	VMULPS       (CX), Y10, Y10
-	VMULPS       Y10, Y18, Y18
-	VADDPS       Y18, Y8, Y8
+	VFMADD231PS  Y10, Y18, Y8
 	VPBROADCASTD 40(DI)(BX*1), Y10
 	VPSLLD       $0x07, Y10, Y10
 	VPSUBD       Y10, Y14, Y14
@@ -10314,12 +10038,10 @@ block:
 	VBROADCASTSS 32(DI)(BX*1), Y10
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       (AX), Y10, Y11
-	VMULPS       Y11, Y14, Y14
-	VADDPS       Y14, Y4, Y4
+	VFMADD231PS  Y11, Y14, Y4
 	VCVTDQ2PS    Y19, Y19
 	VMULPS       (CX), Y10, Y10
-	VMULPS       Y10, Y19, Y19
-	VADDPS       Y19, Y9, Y9
+	VFMADD231PS  Y10, Y19, Y9
 	ADDQ         $0x30, DX
 	ADDQ         $0x30, DI
 	ADDQ         $0x00000120, AX
@@ -10340,7 +10062,7 @@ block:
 	RET
 
 // func vnnitileQ8_0x6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, FMA3
 TEXT ·vnnitileQ8_0x6(SB), NOSPLIT, $0-56
 	MOVQ   x+16(FP), AX
 	MOVQ   stride+24(FP), CX
@@ -10547,12 +10269,10 @@ block:
 	VBROADCASTSS 32(DX), Y24
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       (AX), Y24, Y25
-	VMULPS       Y25, Y12, Y12
-	VADDPS       Y12, Y0, Y0
+	VFMADD231PS  Y25, Y12, Y0
 	VCVTDQ2PS    Y18, Y18
 	VMULPS       (CX), Y24, Y12
-	VMULPS       Y12, Y18, Y18
-	VADDPS       Y18, Y6, Y6
+	VFMADD231PS  Y12, Y18, Y6
 	VPBROADCASTD 40(DX)(BX*1), Y12
 	VPSLLD       $0x07, Y12, Y12
 	VPSUBD       Y12, Y13, Y13
@@ -10560,12 +10280,10 @@ block:
 	VBROADCASTSS 32(DX)(BX*1), Y12
 	VCVTDQ2PS    Y13, Y13
 	VMULPS       (AX), Y12, Y18
-	VMULPS       Y18, Y13, Y13
-	VADDPS       Y13, Y1, Y1
+	VFMADD231PS  Y18, Y13, Y1
 	VCVTDQ2PS    Y19, Y19
 	VMULPS       (CX), Y12, Y12
-	VMULPS       Y12, Y19, Y19
-	VADDPS       Y19, Y7, Y7
+	VFMADD231PS  Y12, Y19, Y7
 	VPBROADCASTD 40(DX)(BX*2), Y12
 	VPSLLD       $0x07, Y12, Y12
 	VPSUBD       Y12, Y14, Y14
@@ -10573,12 +10291,10 @@ block:
 	VBROADCASTSS 32(DX)(BX*2), Y12
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       (AX), Y12, Y13
-	VMULPS       Y13, Y14, Y14
-	VADDPS       Y14, Y2, Y2
+	VFMADD231PS  Y13, Y14, Y2
 	VCVTDQ2PS    Y20, Y20
 	VMULPS       (CX), Y12, Y12
-	VMULPS       Y12, Y20, Y20
-	VADDPS       Y20, Y8, Y8
+	VFMADD231PS  Y12, Y20, Y8
 	VPBROADCASTD 40(DI), Y12
 	VPSLLD       $0x07, Y12, Y12
 	VPSUBD       Y12, Y15, Y15
@@ -10586,12 +10302,10 @@ block:
 	VBROADCASTSS 32(DI), Y12
 	VCVTDQ2PS    Y15, Y15
 	VMULPS       (AX), Y12, Y13
-	VMULPS       Y13, Y15, Y15
-	VADDPS       Y15, Y3, Y3
+	VFMADD231PS  Y13, Y15, Y3
 	VCVTDQ2PS    Y21, Y21
 	VMULPS       (CX), Y12, Y12
-	VMULPS       Y12, Y21, Y21
-	VADDPS       Y21, Y9, Y9
+	VFMADD231PS  Y12, Y21, Y9
 	VPBROADCASTD 40(DI)(BX*1), Y12
 	VPSLLD       $0x07, Y12, Y12
 	VPSUBD       Y12, Y16, Y16
@@ -10599,12 +10313,10 @@ block:
 	VBROADCASTSS 32(DI)(BX*1), Y12
 	VCVTDQ2PS    Y16, Y16
 	VMULPS       (AX), Y12, Y13
-	VMULPS       Y13, Y16, Y16
-	VADDPS       Y16, Y4, Y4
+	VFMADD231PS  Y13, Y16, Y4
 	VCVTDQ2PS    Y22, Y22
 	VMULPS       (CX), Y12, Y12
-	VMULPS       Y12, Y22, Y22
-	VADDPS       Y22, Y10, Y10
+	VFMADD231PS  Y12, Y22, Y10
 	VPBROADCASTD 40(DI)(BX*2), Y12
 	VPSLLD       $0x07, Y12, Y12
 	VPSUBD       Y12, Y17, Y17
@@ -10612,12 +10324,10 @@ block:
 	VBROADCASTSS 32(DI)(BX*2), Y12
 	VCVTDQ2PS    Y17, Y17
 	VMULPS       (AX), Y12, Y13
-	VMULPS       Y13, Y17, Y17
-	VADDPS       Y17, Y5, Y5
+	VFMADD231PS  Y13, Y17, Y5
 	VCVTDQ2PS    Y23, Y23
 	VMULPS       (CX), Y12, Y12
-	VMULPS       Y12, Y23, Y23
-	VADDPS       Y23, Y11, Y11
+	VFMADD231PS  Y12, Y23, Y11
 	ADDQ         $0x30, DX
 	ADDQ         $0x30, DI
 	ADDQ         $0x00000120, AX
@@ -10698,7 +10408,7 @@ block:
 	RET
 
 // func vnnitileIQ4_NLx4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, FMA3
 TEXT ·vnnitileIQ4_NLx4(SB), NOSPLIT, $0-56
 	MOVQ   x+16(FP), AX
 	MOVQ   stride+24(FP), CX
@@ -10849,12 +10559,10 @@ block:
 	VBROADCASTSS 32(DX), Y16
 	VCVTDQ2PS    Y8, Y8
 	VMULPS       (AX), Y16, Y17
-	VMULPS       Y17, Y8, Y8
-	VADDPS       Y8, Y0, Y0
+	VFMADD231PS  Y17, Y8, Y0
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       (CX), Y16, Y8
-	VMULPS       Y8, Y12, Y12
-	VADDPS       Y12, Y4, Y4
+	VFMADD231PS  Y8, Y12, Y4
 	VPBROADCASTD 40(DX)(BX*1), Y8
 	VPSLLD       $0x07, Y8, Y8
 	VPSUBD       Y8, Y9, Y9
@@ -10862,12 +10570,10 @@ block:
 	VBROADCASTSS 32(DX)(BX*1), Y8
 	VCVTDQ2PS    Y9, Y9
 	VMULPS       (AX), Y8, Y12
-	VMULPS       Y12, Y9, Y9
-	VADDPS       Y9, Y1, Y1
+	VFMADD231PS  Y12, Y9, Y1
 	VCVTDQ2PS    Y13, Y13
 	VMULPS       (CX), Y8, Y8
-	VMULPS       Y8, Y13, Y13
-	VADDPS       Y13, Y5, Y5
+	VFMADD231PS  Y8, Y13, Y5
 	VPBROADCASTD 40(DX)(BX*2), Y8
 	VPSLLD       $0x07, Y8, Y8
 	VPSUBD       Y8, Y10, Y10
@@ -10875,12 +10581,10 @@ block:
 	VBROADCASTSS 32(DX)(BX*2), Y8
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       (AX), Y8, Y9
-	VMULPS       Y9, Y10, Y10
-	VADDPS       Y10, Y2, Y2
+	VFMADD231PS  Y9, Y10, Y2
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       (CX), Y8, Y8
-	VMULPS       Y8, Y14, Y14
-	VADDPS       Y14, Y6, Y6
+	VFMADD231PS  Y8, Y14, Y6
 	VPBROADCASTD 40(DI), Y8
 	VPSLLD       $0x07, Y8, Y8
 	VPSUBD       Y8, Y11, Y11
@@ -10888,12 +10592,10 @@ block:
 	VBROADCASTSS 32(DI), Y8
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       (AX), Y8, Y9
-	VMULPS       Y9, Y11, Y11
-	VADDPS       Y11, Y3, Y3
+	VFMADD231PS  Y9, Y11, Y3
 	VCVTDQ2PS    Y15, Y15
 	VMULPS       (CX), Y8, Y8
-	VMULPS       Y8, Y15, Y15
-	VADDPS       Y15, Y7, Y7
+	VFMADD231PS  Y8, Y15, Y7
 	ADDQ         $0x30, DX
 	ADDQ         $0x30, DI
 	ADDQ         $0x00000120, AX
@@ -10912,7 +10614,7 @@ block:
 	RET
 
 // func vnnitileIQ4_NLx5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, FMA3
 TEXT ·vnnitileIQ4_NLx5(SB), NOSPLIT, $0-56
 	MOVQ   x+16(FP), AX
 	MOVQ   stride+24(FP), CX
@@ -11091,12 +10793,10 @@ block:
 	VBROADCASTSS 32(DX), Y20
 	VCVTDQ2PS    Y10, Y10
 	VMULPS       (AX), Y20, Y21
-	VMULPS       Y21, Y10, Y10
-	VADDPS       Y10, Y0, Y0
+	VFMADD231PS  Y21, Y10, Y0
 	VCVTDQ2PS    Y15, Y15
 	VMULPS       (CX), Y20, Y10
-	VMULPS       Y10, Y15, Y15
-	VADDPS       Y15, Y5, Y5
+	VFMADD231PS  Y10, Y15, Y5
 	VPBROADCASTD 40(DX)(BX*1), Y10
 	VPSLLD       $0x07, Y10, Y10
 	VPSUBD       Y10, Y11, Y11
@@ -11104,12 +10804,10 @@ block:
 	VBROADCASTSS 32(DX)(BX*1), Y10
 	VCVTDQ2PS    Y11, Y11
 	VMULPS       (AX), Y10, Y15
-	VMULPS       Y15, Y11, Y11
-	VADDPS       Y11, Y1, Y1
+	VFMADD231PS  Y15, Y11, Y1
 	VCVTDQ2PS    Y16, Y16
 	VMULPS       (CX), Y10, Y10
-	VMULPS       Y10, Y16, Y16
-	VADDPS       Y16, Y6, Y6
+	VFMADD231PS  Y10, Y16, Y6
 	VPBROADCASTD 40(DX)(BX*2), Y10
 	VPSLLD       $0x07, Y10, Y10
 	VPSUBD       Y10, Y12, Y12
@@ -11117,12 +10815,10 @@ block:
 	VBROADCASTSS 32(DX)(BX*2), Y10
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       (AX), Y10, Y11
-	VMULPS       Y11, Y12, Y12
-	VADDPS       Y12, Y2, Y2
+	VFMADD231PS  Y11, Y12, Y2
 	VCVTDQ2PS    Y17, Y17
 	VMULPS       (CX), Y10, Y10
-	VMULPS       Y10, Y17, Y17
-	VADDPS       Y17, Y7, Y7
+	VFMADD231PS  Y10, Y17, Y7
 	VPBROADCASTD 40(DI), Y10
 	VPSLLD       $0x07, Y10, Y10
 	VPSUBD       Y10, Y13, Y13
@@ -11130,12 +10826,10 @@ block:
 	VBROADCASTSS 32(DI), Y10
 	VCVTDQ2PS    Y13, Y13
 	VMULPS       (AX), Y10, Y11
-	VMULPS       Y11, Y13, Y13
-	VADDPS       Y13, Y3, Y3
+	VFMADD231PS  Y11, Y13, Y3
 	VCVTDQ2PS    Y18, Y18
 	VMULPS       (CX), Y10, Y10
-	VMULPS       Y10, Y18, Y18
-	VADDPS       Y18, Y8, Y8
+	VFMADD231PS  Y10, Y18, Y8
 	VPBROADCASTD 40(DI)(BX*1), Y10
 	VPSLLD       $0x07, Y10, Y10
 	VPSUBD       Y10, Y14, Y14
@@ -11143,12 +10837,10 @@ block:
 	VBROADCASTSS 32(DI)(BX*1), Y10
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       (AX), Y10, Y11
-	VMULPS       Y11, Y14, Y14
-	VADDPS       Y14, Y4, Y4
+	VFMADD231PS  Y11, Y14, Y4
 	VCVTDQ2PS    Y19, Y19
 	VMULPS       (CX), Y10, Y10
-	VMULPS       Y10, Y19, Y19
-	VADDPS       Y19, Y9, Y9
+	VFMADD231PS  Y10, Y19, Y9
 	ADDQ         $0x30, DX
 	ADDQ         $0x30, DI
 	ADDQ         $0x00000120, AX
@@ -11169,7 +10861,7 @@ block:
 	RET
 
 // func vnnitileIQ4_NLx6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
-// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI
+// Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, FMA3
 TEXT ·vnnitileIQ4_NLx6(SB), NOSPLIT, $0-56
 	MOVQ   x+16(FP), AX
 	MOVQ   stride+24(FP), CX
@@ -11376,12 +11068,10 @@ block:
 	VBROADCASTSS 32(DX), Y24
 	VCVTDQ2PS    Y12, Y12
 	VMULPS       (AX), Y24, Y25
-	VMULPS       Y25, Y12, Y12
-	VADDPS       Y12, Y0, Y0
+	VFMADD231PS  Y25, Y12, Y0
 	VCVTDQ2PS    Y18, Y18
 	VMULPS       (CX), Y24, Y12
-	VMULPS       Y12, Y18, Y18
-	VADDPS       Y18, Y6, Y6
+	VFMADD231PS  Y12, Y18, Y6
 	VPBROADCASTD 40(DX)(BX*1), Y12
 	VPSLLD       $0x07, Y12, Y12
 	VPSUBD       Y12, Y13, Y13
@@ -11389,12 +11079,10 @@ block:
 	VBROADCASTSS 32(DX)(BX*1), Y12
 	VCVTDQ2PS    Y13, Y13
 	VMULPS       (AX), Y12, Y18
-	VMULPS       Y18, Y13, Y13
-	VADDPS       Y13, Y1, Y1
+	VFMADD231PS  Y18, Y13, Y1
 	VCVTDQ2PS    Y19, Y19
 	VMULPS       (CX), Y12, Y12
-	VMULPS       Y12, Y19, Y19
-	VADDPS       Y19, Y7, Y7
+	VFMADD231PS  Y12, Y19, Y7
 	VPBROADCASTD 40(DX)(BX*2), Y12
 	VPSLLD       $0x07, Y12, Y12
 	VPSUBD       Y12, Y14, Y14
@@ -11402,12 +11090,10 @@ block:
 	VBROADCASTSS 32(DX)(BX*2), Y12
 	VCVTDQ2PS    Y14, Y14
 	VMULPS       (AX), Y12, Y13
-	VMULPS       Y13, Y14, Y14
-	VADDPS       Y14, Y2, Y2
+	VFMADD231PS  Y13, Y14, Y2
 	VCVTDQ2PS    Y20, Y20
 	VMULPS       (CX), Y12, Y12
-	VMULPS       Y12, Y20, Y20
-	VADDPS       Y20, Y8, Y8
+	VFMADD231PS  Y12, Y20, Y8
 	VPBROADCASTD 40(DI), Y12
 	VPSLLD       $0x07, Y12, Y12
 	VPSUBD       Y12, Y15, Y15
@@ -11415,12 +11101,10 @@ block:
 	VBROADCASTSS 32(DI), Y12
 	VCVTDQ2PS    Y15, Y15
 	VMULPS       (AX), Y12, Y13
-	VMULPS       Y13, Y15, Y15
-	VADDPS       Y15, Y3, Y3
+	VFMADD231PS  Y13, Y15, Y3
 	VCVTDQ2PS    Y21, Y21
 	VMULPS       (CX), Y12, Y12
-	VMULPS       Y12, Y21, Y21
-	VADDPS       Y21, Y9, Y9
+	VFMADD231PS  Y12, Y21, Y9
 	VPBROADCASTD 40(DI)(BX*1), Y12
 	VPSLLD       $0x07, Y12, Y12
 	VPSUBD       Y12, Y16, Y16
@@ -11428,12 +11112,10 @@ block:
 	VBROADCASTSS 32(DI)(BX*1), Y12
 	VCVTDQ2PS    Y16, Y16
 	VMULPS       (AX), Y12, Y13
-	VMULPS       Y13, Y16, Y16
-	VADDPS       Y16, Y4, Y4
+	VFMADD231PS  Y13, Y16, Y4
 	VCVTDQ2PS    Y22, Y22
 	VMULPS       (CX), Y12, Y12
-	VMULPS       Y12, Y22, Y22
-	VADDPS       Y22, Y10, Y10
+	VFMADD231PS  Y12, Y22, Y10
 	VPBROADCASTD 40(DI)(BX*2), Y12
 	VPSLLD       $0x07, Y12, Y12
 	VPSUBD       Y12, Y17, Y17
@@ -11441,12 +11123,10 @@ block:
 	VBROADCASTSS 32(DI)(BX*2), Y12
 	VCVTDQ2PS    Y17, Y17
 	VMULPS       (AX), Y12, Y13
-	VMULPS       Y13, Y17, Y17
-	VADDPS       Y17, Y5, Y5
+	VFMADD231PS  Y13, Y17, Y5
 	VCVTDQ2PS    Y23, Y23
 	VMULPS       (CX), Y12, Y12
-	VMULPS       Y12, Y23, Y23
-	VADDPS       Y23, Y11, Y11
+	VFMADD231PS  Y12, Y23, Y11
 	ADDQ         $0x30, DX
 	ADDQ         $0x30, DI
 	ADDQ         $0x00000120, AX

@@ -158,9 +158,7 @@ func (f *floatMat) column(acc [][]reg.VecVirtual, ptr []reg.GPVirtual, x columns
 		b := YMM()
 		VBROADCASTSS(x.at(c, 4*i), b)
 		for p := range ptr {
-			t := YMM()
-			VMULPS(b, w[p], t)
-			VADDPS(t, acc[p][c], acc[p][c])
+			VFMADD231PS(b, w[p], acc[p][c])
 		}
 	}
 }

@@ -224,8 +224,7 @@ func mat32(s spec, cols int) {
 		VBROADCASTSS(a.at(c, act32D), f)
 		VMULPS(f, d, f)
 		VCVTDQ2PS(sums[c], sums[c])
-		VMULPS(f, sums[c], sums[c])
-		VADDPS(sums[c], acc[c], acc[c])
+		VFMADD231PS(f, sums[c], acc[c])
 	}
 	if s.min {
 		m := YMM()
@@ -233,8 +232,7 @@ func mat32(s spec, cols int) {
 		for c := range cols {
 			f := YMM()
 			VBROADCASTSS(a.at(c, act32DSum), f)
-			VMULPS(f, m, f)
-			VADDPS(f, acc[c], acc[c])
+			VFMADD231PS(f, m, acc[c])
 		}
 	}
 	ADDQ(bytes(s.blockBytes()), w)

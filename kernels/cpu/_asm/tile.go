@@ -254,15 +254,22 @@ func (t *tile) widen(factor Op, acc, sum reg.VecVirtual, fresh bool) {
 	VPADDD(acc, sum, sum)
 }
 
-// accumulate adds v to the result of panel p, column c.
-func (t *tile) accumulate(p, c int, v reg.VecVirtual) {
+// accumulate adds a·b to the result of panel p, column c; b is lost.
+func (t *tile) accumulate(p, c int, a Op, b reg.VecVirtual) {
 	if t.facc[p] != nil {
-		VADDPS(v, t.facc[p][c], t.facc[p][c])
+		VFMADD231PS(a, b, t.facc[p][c])
 		return
 	}
 	at := t.result(p, c)
-	VADDPS(at, v, v)
-	VMOVUPS(v, at)
+	if _, ok := a.(Mem); ok {
+		v := YMM()
+		VMOVUPS(at, v)
+		VFMADD231PS(a, b, v)
+		b = v
+	} else {
+		VFMADD213PS(at, a, b)
+	}
+	VMOVUPS(b, at)
 }
 
 func (t *tile) finish32() {
@@ -289,16 +296,13 @@ func (t *tile) finish32() {
 			v, u := t.sums[p][c], YMM()
 			VCVTDQ2PS(v, v)
 			VMULPS(scale[p], f, u)
-			VMULPS(u, v, v)
-			t.accumulate(p, c, v)
+			t.accumulate(p, c, u, v)
 		}
 		if t.s.min {
 			f := YMM()
 			VBROADCASTSS(t.a.at(c, act32DSum), f)
 			for p := range 2 {
-				v := YMM()
-				VMULPS(Mem{Base: t.x[p], Disp: t.s.xmAt()}, f, v)
-				t.accumulate(p, c, v)
+				t.accumulate(p, c, Mem{Base: t.x[p], Disp: t.s.xmAt()}, f)
 			}
 		}
 	}

@@ -21,7 +21,6 @@ const (
 	wX   v = 0  // … 3: activations of each column
 	wAcc v = 4  // … 11: two for each column
 	wW   v = 12 // … 19: weights, two for each of four columns of them
-	wT   v = 20 // … 27: products
 )
 
 // fmat: acc += w·x, both rounded, k in order; with acc, from dst·alpha.
@@ -84,15 +83,12 @@ func (f *function) columns(t floatType, cols, n int, loop string) {
 			f.ldrS(wX+c, fCol+r(c), 0)
 		}
 	}
-	next := wT
 	for i := range n {
 		w := wW + 2*v(i)
 		f.weights(t, w, panelRows*t.size*i)
 		for c := range v(cols) {
 			for half := range v(2) {
-				f.fmulLane(next, w+half, wX+c, i)
-				f.fadd(wAcc+2*c+half, wAcc+2*c+half, next)
-				next = wT + (next-wT+1)%8
+				f.fmlaLane(wAcc+2*c+half, w+half, wX+c, i)
 			}
 		}
 	}

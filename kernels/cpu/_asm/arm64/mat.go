@@ -166,11 +166,9 @@ func (m *matrix) block32() {
 		}
 		m.fmulLane(vTemp, vQ, vX+c, 0)
 		m.scvtf(sum, sum)
-		m.fmul(sum, vTemp, sum)
-		m.fadd(acc, acc, sum)
+		m.fmla(acc, vTemp, sum)
 		if m.min {
-			m.fmulLane(vTemp, vQ+1, vX+c, 1)
-			m.fadd(acc, acc, vTemp)
+			m.fmlaLane(acc, vQ+1, vX+c, 1)
 		}
 	}
 }
