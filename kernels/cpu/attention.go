@@ -68,6 +68,8 @@ func (d *Device) attend(th int, claims counter, a *attnStage) {
 	if len(d.batch.Spans)*at.KVHeads < 4*d.active {
 		heads = 1
 	}
+	// A thread claims the next unit before it works on one, to fetch its keys in time.
+	var now, then attnUnit
 	unit, mine := int64(0), claims.Add(1)-1
 	for i := range d.batch.Spans {
 		s := &d.batch.Spans[i]
@@ -80,7 +82,10 @@ func (d *Device) attend(th int, claims counter, a *attnStage) {
 			for h0 := 0; h0 < at.Heads; {
 				n := min(h, group-h0%group)
 				if unit == mine {
-					d.attendTile(th, a, s, r, min(tile, s.Len-r), h0, n)
+					now, then = then, attnUnit{s, r, min(tile, s.Len-r), h0, n}
+					if now.span != nil {
+						d.attendTile(th, a, &now, &then)
+					}
 					mine = claims.Add(1) - 1
 				}
 				unit++
@@ -88,14 +93,26 @@ func (d *Device) attend(th int, claims counter, a *attnStage) {
 			}
 		}
 	}
+	if then.span != nil {
+		d.attendTile(th, a, &then, nil)
+	}
 }
 
-// attendTile: heads [h0, h0+n), all of one KV head, of rows [r0, r0+rows) of
-// span s. Tiles of keys are folded in ascending order, each with an online
-// softmax (Milakov and Gimelshein, arXiv 1805.02867); which tiles a row sees
-// depends on its position only.
-func (d *Device) attendTile(th int, a *attnStage, s *kernels.Span, r0, rows int32, h0, n int) {
-	t := tile{d: d, sc: &d.scratch[th], a: a.op.Attn, layer: &d.cache.layers[a.op.Layer], n: n, cols: n * int(rows)}
+// attnUnit is heads [h0, h0+n), all of one KV head, of rows [r0, r0+rows) of a
+// span.
+type attnUnit struct {
+	span     *kernels.Span
+	r0, rows int32
+	h0, n    int
+}
+
+// attendTile works through u. Tiles of keys are folded in ascending order, each
+// with an online softmax (Milakov and Gimelshein, arXiv 1805.02867); which tiles
+// a row sees depends on its position only. next is what this thread does next,
+// if anything.
+func (d *Device) attendTile(th int, a *attnStage, u, next *attnUnit) {
+	s, r0, rows, h0, n := u.span, u.r0, u.rows, u.h0, u.n
+	t := tile{d: d, sc: &d.scratch[th], a: a.op.Attn, layer: &d.cache.layers[a.op.Layer], n: n, cols: n * int(rows), next: next}
 	dim := t.a.HeadDim
 	for r := range int(rows) {
 		q := d.regs[a.op.A].row(int(s.Row+r0) + r)[h0*dim : (h0+n)*dim]
@@ -134,6 +151,7 @@ type tile struct {
 	blocks        []int32 // of the span
 	index, kvHead int     // layer and KV head in the cache
 	last          int     // position that is the last to be seen
+	next          *attnUnit
 }
 
 // from is the first position that a query at pos sees.
@@ -180,7 +198,7 @@ func (t *tile) fold(base, lo, hi, c0, c1 int) {
 		t.widen(base, lo, hi)
 		t.columns(c0, c1, func(c, cols int) {
 			ks.fmat(kernels.F32, cols, &t.sc.scores[c*keyTile], 4*keyTile, (*byte)(unsafe.Pointer(&t.sc.keys[0])), 4*wide*panelRows,
-				&t.sc.q[c*dim], 4*dim, dim, panels(hi))
+				&t.sc.q[c*dim], 4*dim, dim, panels(hi), 0)
 		})
 	} else {
 		t.score(base, lo, hi, c0, c1)
@@ -194,7 +212,7 @@ func (t *tile) fold(base, lo, hi, c0, c1 int) {
 	}
 	t.columns(c0, c1, func(c, cols int) {
 		ks.fmatAcc(kernels.F32, cols, &t.sc.acc[c*wide], 4*wide, (*byte)(unsafe.Pointer(&t.sc.vals[lo*panelRows])), 4*keyTile*panelRows,
-			&t.sc.scores[c*keyTile+lo], 4*keyTile, hi-lo, wide/panelRows, &t.sc.alpha[c])
+			&t.sc.scores[c*keyTile+lo], 4*keyTile, hi-lo, wide/panelRows, 0, &t.sc.alpha[c])
 	})
 }
 
@@ -225,15 +243,12 @@ func (t *tile) score(base, lo, hi, c0, c1 int) {
 	ks, dim, size, c := t.d.ks, t.a.HeadDim, t.d.kv.BlockSize, &t.d.cache
 	stride := t.layer.dim * panelRows * c.size
 	for b := lo / size; b*size < hi; b++ {
-		keys, vals := c.head(t.index, int(t.blocks[base/size+b]), t.kvHead)
-		ks.touch(vals)
-		if next := base/size + b + 1; next*size <= t.last {
-			later, _ := c.head(t.index, int(t.blocks[next]), t.kvHead)
-			ks.touch(later)
-		}
+		keys, _ := c.at(t.index, int(t.blocks[base/size+b]), t.kvHead)
+		ahead := t.ahead(keys, base, lo, hi, b, false)
 		n := panels(min(hi-b*size, size))
 		t.columns(c0, c1, func(at, cols int) {
-			ks.fmat(c.t, cols, &t.sc.scores[at*keyTile+b*size], 4*keyTile, &keys[0], stride, &t.sc.q[at*dim], 4*dim, dim, n)
+			ks.fmat(c.t, cols, &t.sc.scores[at*keyTile+b*size], 4*keyTile, &c.mem[keys], stride, &t.sc.q[at*dim], 4*dim, dim, n, ahead)
+			ahead = 0
 		})
 	}
 }
@@ -244,15 +259,53 @@ func (t *tile) weigh(base, lo, hi, c0, c1 int) {
 	ks, wide, size, c := t.d.ks, t.layer.dim, t.d.kv.BlockSize, &t.d.cache
 	alpha := t.sc.alpha
 	for b := lo / size; b*size < hi; b++ {
-		_, vals := c.head(t.index, int(t.blocks[base/size+b]), t.kvHead)
+		_, vals := c.at(t.index, int(t.blocks[base/size+b]), t.kvHead)
+		ahead := t.ahead(vals, base, lo, hi, b, true)
 		k0, k1 := max(lo, b*size), min(hi, (b+1)*size)
-		skip := (k0 - b*size) * panelRows * c.size
+		vals += (k0 - b*size) * panelRows * c.size
 		t.columns(c0, c1, func(at, cols int) {
-			ks.fmatAcc(c.t, cols, &t.sc.acc[at*wide], 4*wide, &vals[skip], size*panelRows*c.size,
-				&t.sc.scores[at*keyTile+k0], 4*keyTile, k1-k0, wide/panelRows, &alpha[at])
+			ks.fmatAcc(c.t, cols, &t.sc.acc[at*wide], 4*wide, &c.mem[vals], size*panelRows*c.size,
+				&t.sc.scores[at*keyTile+k0], 4*keyTile, k1-k0, wide/panelRows, ahead, &alpha[at])
+			ahead = 0
 		})
 		alpha = t.sc.ones
 	}
+}
+
+// ahead is how far from the keys, or the values, of block b of a tile that is
+// which the thread reads two blocks later: first come the tile's keys, then its
+// values, then the next tile or the next unit.
+func (t *tile) ahead(from, base, lo, hi, b int, values bool) int {
+	const later = 2
+	size, c := t.d.kv.BlockSize, &t.d.cache
+	first := lo / size
+	count := (hi+size-1)/size - first
+	i := b - first + later
+	if values {
+		i += count
+	}
+	if i < 2*count {
+		keys, vals := c.at(t.index, int(t.blocks[base/size+first+i%count]), t.kvHead)
+		if i < count {
+			return keys - from
+		}
+		return vals - from
+	}
+	i -= 2 * count
+	blocks, head, at, last := t.blocks, t.kvHead, base+keyTile, t.last
+	if at > last {
+		u := t.next
+		if u == nil {
+			return 0
+		}
+		blocks, head, last = u.span.Blocks, u.h0/(t.a.Heads/t.a.KVHeads), int(u.span.Context+u.r0+u.rows)-1
+		at = t.from(int(u.span.Context + u.r0))
+	}
+	if at = at/size + i; at > last/size {
+		return 0
+	}
+	keys, _ := c.at(t.index, int(blocks[at]), head)
+	return keys - from
 }
 
 // soften turns the scores of one column into weights.

@@ -266,82 +266,82 @@ func floatsQ5_K(dst *float32, w *byte, blocks int)
 func floatsQ6_K(dst *float32, w *byte, blocks int)
 
 //go:noescape
-func fmatF32x1(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int)
+func fmatF32x1(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int)
 
 //go:noescape
-func fmatAccF32x1(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, alpha *float32)
+func fmatAccF32x1(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int, alpha *float32)
 
 //go:noescape
-func fmatF32x2(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int)
+func fmatF32x2(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int)
 
 //go:noescape
-func fmatAccF32x2(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, alpha *float32)
+func fmatAccF32x2(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int, alpha *float32)
 
 //go:noescape
-func fmatF32x3(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int)
+func fmatF32x3(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int)
 
 //go:noescape
-func fmatAccF32x3(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, alpha *float32)
+func fmatAccF32x3(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int, alpha *float32)
 
 //go:noescape
-func fmatF32x4(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int)
+func fmatF32x4(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int)
 
 //go:noescape
-func fmatAccF32x4(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, alpha *float32)
+func fmatAccF32x4(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int, alpha *float32)
 
 //go:noescape
 func widenF32(dst *float32, src *byte, vecs int)
 
 //go:noescape
-func fmatF16x1(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int)
+func fmatF16x1(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int)
 
 //go:noescape
-func fmatAccF16x1(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, alpha *float32)
+func fmatAccF16x1(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int, alpha *float32)
 
 //go:noescape
-func fmatF16x2(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int)
+func fmatF16x2(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int)
 
 //go:noescape
-func fmatAccF16x2(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, alpha *float32)
+func fmatAccF16x2(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int, alpha *float32)
 
 //go:noescape
-func fmatF16x3(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int)
+func fmatF16x3(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int)
 
 //go:noescape
-func fmatAccF16x3(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, alpha *float32)
+func fmatAccF16x3(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int, alpha *float32)
 
 //go:noescape
-func fmatF16x4(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int)
+func fmatF16x4(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int)
 
 //go:noescape
-func fmatAccF16x4(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, alpha *float32)
+func fmatAccF16x4(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int, alpha *float32)
 
 //go:noescape
 func widenF16(dst *float32, src *byte, vecs int)
 
 //go:noescape
-func fmatBF16x1(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int)
+func fmatBF16x1(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int)
 
 //go:noescape
-func fmatAccBF16x1(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, alpha *float32)
+func fmatAccBF16x1(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int, alpha *float32)
 
 //go:noescape
-func fmatBF16x2(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int)
+func fmatBF16x2(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int)
 
 //go:noescape
-func fmatAccBF16x2(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, alpha *float32)
+func fmatAccBF16x2(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int, alpha *float32)
 
 //go:noescape
-func fmatBF16x3(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int)
+func fmatBF16x3(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int)
 
 //go:noescape
-func fmatAccBF16x3(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, alpha *float32)
+func fmatAccBF16x3(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int, alpha *float32)
 
 //go:noescape
-func fmatBF16x4(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int)
+func fmatBF16x4(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int)
 
 //go:noescape
-func fmatAccBF16x4(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, alpha *float32)
+func fmatAccBF16x4(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int, alpha *float32)
 
 //go:noescape
 func widenBF16(dst *float32, src *byte, vecs int)
@@ -374,9 +374,6 @@ func peakInts(n int)
 
 //go:noescape
 func readBytesAVX2(p *byte, n int)
-
-//go:noescape
-func touchAVX2(p *byte, lines int)
 
 // pause tells the processor that a loop waits for memory to change.
 func pause()

@@ -19619,192 +19619,44 @@ DATA offset32<>+30(SB)/1, $0x00
 DATA offset32<>+31(SB)/1, $0x00
 GLOBL offset32<>(SB), RODATA|NOPTR, $32
 
-// func fmatF32x1(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int)
-// Requires: AVX, FMA3
-TEXT ·fmatF32x1(SB), NOSPLIT, $0-64
+// func fmatF32x1(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int)
+// Requires: AVX, FMA3, MMX+
+TEXT ·fmatF32x1(SB), NOSPLIT, $0-72
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
 	MOVQ w+16(FP), CX
 	MOVQ stride+24(FP), DX
 	MOVQ x+32(FP), BX
 	MOVQ ldx+40(FP), SI
-	MOVQ count+56(FP), SI
+	MOVQ ahead+64(FP), SI
+	MOVQ count+56(FP), DI
 
 wide:
-	CMPQ   SI, $0x04
+	CMPQ   DI, $0x04
 	JL     single
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   BX, DI
-	MOVQ   k+48(FP), R8
-	MOVQ   CX, R9
-	LEAQ   (R9)(DX*1), R10
+	MOVQ   BX, R8
+	MOVQ   k+48(FP), R9
+	MOVQ   CX, R10
 	LEAQ   (R10)(DX*1), R11
 	LEAQ   (R11)(DX*1), R12
-	LEAQ   (R12)(DX*1), CX
-
-widefour:
-	CMPQ         R8, $0x04
-	JL           wideone
-	VMOVUPS      (R9), Y4
-	VMOVUPS      (R10), Y5
-	VMOVUPS      (R11), Y6
-	VMOVUPS      (R12), Y7
-	VBROADCASTSS (DI), Y8
-	VFMADD231PS  Y8, Y4, Y0
-	VFMADD231PS  Y8, Y5, Y1
-	VFMADD231PS  Y8, Y6, Y2
-	VFMADD231PS  Y8, Y7, Y3
-	VMOVUPS      32(R9), Y4
-	VMOVUPS      32(R10), Y5
-	VMOVUPS      32(R11), Y6
-	VMOVUPS      32(R12), Y7
-	VBROADCASTSS 4(DI), Y8
-	VFMADD231PS  Y8, Y4, Y0
-	VFMADD231PS  Y8, Y5, Y1
-	VFMADD231PS  Y8, Y6, Y2
-	VFMADD231PS  Y8, Y7, Y3
-	VMOVUPS      64(R9), Y4
-	VMOVUPS      64(R10), Y5
-	VMOVUPS      64(R11), Y6
-	VMOVUPS      64(R12), Y7
-	VBROADCASTSS 8(DI), Y8
-	VFMADD231PS  Y8, Y4, Y0
-	VFMADD231PS  Y8, Y5, Y1
-	VFMADD231PS  Y8, Y6, Y2
-	VFMADD231PS  Y8, Y7, Y3
-	VMOVUPS      96(R9), Y4
-	VMOVUPS      96(R10), Y5
-	VMOVUPS      96(R11), Y6
-	VMOVUPS      96(R12), Y7
-	VBROADCASTSS 12(DI), Y8
-	VFMADD231PS  Y8, Y4, Y0
-	VFMADD231PS  Y8, Y5, Y1
-	VFMADD231PS  Y8, Y6, Y2
-	VFMADD231PS  Y8, Y7, Y3
-	ADDQ         $0x00000080, R9
-	ADDQ         $0x00000080, R10
-	ADDQ         $0x00000080, R11
-	ADDQ         $0x00000080, R12
-	ADDQ         $0x10, DI
-	SUBQ         $0x04, R8
-	JMP          widefour
-
-wideone:
-	TESTQ        R8, R8
-	JZ           wideout
-	VMOVUPS      (R9), Y4
-	VMOVUPS      (R10), Y5
-	VMOVUPS      (R11), Y6
-	VMOVUPS      (R12), Y7
-	VBROADCASTSS (DI), Y8
-	VFMADD231PS  Y8, Y4, Y0
-	VFMADD231PS  Y8, Y5, Y1
-	VFMADD231PS  Y8, Y6, Y2
-	VFMADD231PS  Y8, Y7, Y3
-	ADDQ         $0x20, R9
-	ADDQ         $0x20, R10
-	ADDQ         $0x20, R11
-	ADDQ         $0x20, R12
-	ADDQ         $0x04, DI
-	DECQ         R8
-	JMP          wideone
-
-wideout:
-	MOVQ    AX, DI
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, 64(DI)
-	VMOVUPS Y3, 96(DI)
-	ADDQ    $0x00000080, AX
-	SUBQ    $0x04, SI
-	JMP     wide
-
-single:
-	TESTQ  SI, SI
-	JZ     done
-	VXORPS Y0, Y0, Y0
-	MOVQ   BX, DI
-	MOVQ   k+48(FP), R8
-	MOVQ   CX, R9
-	LEAQ   (R9)(DX*1), CX
-
-singlefour:
-	CMPQ         R8, $0x04
-	JL           singleone
-	VMOVUPS      (R9), Y1
-	VBROADCASTSS (DI), Y2
-	VFMADD231PS  Y2, Y1, Y0
-	VMOVUPS      32(R9), Y1
-	VBROADCASTSS 4(DI), Y2
-	VFMADD231PS  Y2, Y1, Y0
-	VMOVUPS      64(R9), Y1
-	VBROADCASTSS 8(DI), Y2
-	VFMADD231PS  Y2, Y1, Y0
-	VMOVUPS      96(R9), Y1
-	VBROADCASTSS 12(DI), Y2
-	VFMADD231PS  Y2, Y1, Y0
-	ADDQ         $0x00000080, R9
-	ADDQ         $0x10, DI
-	SUBQ         $0x04, R8
-	JMP          singlefour
-
-singleone:
-	TESTQ        R8, R8
-	JZ           singleout
-	VMOVUPS      (R9), Y1
-	VBROADCASTSS (DI), Y2
-	VFMADD231PS  Y2, Y1, Y0
-	ADDQ         $0x20, R9
-	ADDQ         $0x04, DI
-	DECQ         R8
-	JMP          singleone
-
-singleout:
-	MOVQ    AX, DI
-	VMOVUPS Y0, (DI)
-	ADDQ    $0x20, AX
-	DECQ    SI
-	JMP     single
-
-done:
-	VZEROUPPER
-	RET
-
-// func fmatAccF32x1(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, alpha *float32)
-// Requires: AVX, FMA3
-TEXT ·fmatAccF32x1(SB), NOSPLIT, $0-72
-	MOVQ dst+0(FP), AX
-	MOVQ ldd+8(FP), CX
-	MOVQ w+16(FP), CX
-	MOVQ stride+24(FP), DX
-	MOVQ x+32(FP), BX
-	MOVQ ldx+40(FP), SI
-	MOVQ count+56(FP), SI
-	MOVQ alpha+64(FP), DI
-
-wide:
-	CMPQ         SI, $0x04
-	JL           single
-	MOVQ         AX, R8
-	VBROADCASTSS (DI), Y3
-	VMULPS       (R8), Y3, Y0
-	VMULPS       32(R8), Y3, Y1
-	VMULPS       64(R8), Y3, Y2
-	VMULPS       96(R8), Y3, Y3
-	MOVQ         BX, R8
-	MOVQ         k+48(FP), R9
-	MOVQ         CX, R10
-	LEAQ         (R10)(DX*1), R11
-	LEAQ         (R11)(DX*1), R12
-	LEAQ         (R12)(DX*1), R13
-	LEAQ         (R13)(DX*1), CX
+	LEAQ   (R12)(DX*1), R13
+	LEAQ   (R13)(DX*1), CX
 
 widefour:
 	CMPQ         R9, $0x04
 	JL           wideone
+	PREFETCHT0   (R10)(SI*1)
+	PREFETCHT0   64(R10)(SI*1)
+	PREFETCHT0   (R11)(SI*1)
+	PREFETCHT0   64(R11)(SI*1)
+	PREFETCHT0   (R12)(SI*1)
+	PREFETCHT0   64(R12)(SI*1)
+	PREFETCHT0   (R13)(SI*1)
+	PREFETCHT0   64(R13)(SI*1)
 	VMOVUPS      (R10), Y4
 	VMOVUPS      (R11), Y5
 	VMOVUPS      (R12), Y6
@@ -19876,23 +19728,23 @@ wideout:
 	VMOVUPS Y2, 64(R8)
 	VMOVUPS Y3, 96(R8)
 	ADDQ    $0x00000080, AX
-	SUBQ    $0x04, SI
+	SUBQ    $0x04, DI
 	JMP     wide
 
 single:
-	TESTQ        SI, SI
-	JZ           done
-	MOVQ         AX, R8
-	VBROADCASTSS (DI), Y0
-	VMULPS       (R8), Y0, Y0
-	MOVQ         BX, R8
-	MOVQ         k+48(FP), R9
-	MOVQ         CX, R10
-	LEAQ         (R10)(DX*1), CX
+	TESTQ  DI, DI
+	JZ     done
+	VXORPS Y0, Y0, Y0
+	MOVQ   BX, R8
+	MOVQ   k+48(FP), R9
+	MOVQ   CX, R10
+	LEAQ   (R10)(DX*1), CX
 
 singlefour:
 	CMPQ         R9, $0x04
 	JL           singleone
+	PREFETCHT0   (R10)(SI*1)
+	PREFETCHT0   64(R10)(SI*1)
 	VMOVUPS      (R10), Y1
 	VBROADCASTSS (R8), Y2
 	VFMADD231PS  Y2, Y1, Y0
@@ -19925,74 +19777,94 @@ singleout:
 	MOVQ    AX, R8
 	VMOVUPS Y0, (R8)
 	ADDQ    $0x20, AX
-	DECQ    SI
+	DECQ    DI
 	JMP     single
 
 done:
 	VZEROUPPER
 	RET
 
-// func fmatF32x2(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int)
-// Requires: AVX, FMA3
-TEXT ·fmatF32x2(SB), NOSPLIT, $0-64
+// func fmatAccF32x1(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int, alpha *float32)
+// Requires: AVX, FMA3, MMX+
+TEXT ·fmatAccF32x1(SB), NOSPLIT, $0-80
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
-	MOVQ w+16(FP), DX
-	MOVQ stride+24(FP), BX
-	MOVQ x+32(FP), SI
-	MOVQ ldx+40(FP), DI
-	MOVQ count+56(FP), R8
+	MOVQ w+16(FP), CX
+	MOVQ stride+24(FP), DX
+	MOVQ x+32(FP), BX
+	MOVQ ldx+40(FP), SI
+	MOVQ ahead+64(FP), SI
+	MOVQ count+56(FP), DI
+	MOVQ alpha+72(FP), R8
 
 wide:
-	CMPQ   R8, $0x02
-	JL     single
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	MOVQ   SI, R9
-	MOVQ   k+48(FP), R10
-	MOVQ   DX, R11
-	LEAQ   (R11)(BX*1), R12
-	LEAQ   (R12)(BX*1), DX
+	CMPQ         DI, $0x04
+	JL           single
+	MOVQ         AX, R9
+	VBROADCASTSS (R8), Y3
+	VMULPS       (R9), Y3, Y0
+	VMULPS       32(R9), Y3, Y1
+	VMULPS       64(R9), Y3, Y2
+	VMULPS       96(R9), Y3, Y3
+	MOVQ         BX, R9
+	MOVQ         k+48(FP), R10
+	MOVQ         CX, R11
+	LEAQ         (R11)(DX*1), R12
+	LEAQ         (R12)(DX*1), R13
+	LEAQ         (R13)(DX*1), R14
+	LEAQ         (R14)(DX*1), CX
 
 widefour:
 	CMPQ         R10, $0x04
 	JL           wideone
+	PREFETCHT0   (R11)(SI*1)
+	PREFETCHT0   64(R11)(SI*1)
+	PREFETCHT0   (R12)(SI*1)
+	PREFETCHT0   64(R12)(SI*1)
+	PREFETCHT0   (R13)(SI*1)
+	PREFETCHT0   64(R13)(SI*1)
+	PREFETCHT0   (R14)(SI*1)
+	PREFETCHT0   64(R14)(SI*1)
 	VMOVUPS      (R11), Y4
 	VMOVUPS      (R12), Y5
-	VBROADCASTSS (R9), Y6
-	VFMADD231PS  Y6, Y4, Y0
-	VFMADD231PS  Y6, Y5, Y2
-	VBROADCASTSS (R9)(DI*1), Y6
-	VFMADD231PS  Y6, Y4, Y1
-	VFMADD231PS  Y6, Y5, Y3
+	VMOVUPS      (R13), Y6
+	VMOVUPS      (R14), Y7
+	VBROADCASTSS (R9), Y8
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y3
 	VMOVUPS      32(R11), Y4
 	VMOVUPS      32(R12), Y5
-	VBROADCASTSS 4(R9), Y6
-	VFMADD231PS  Y6, Y4, Y0
-	VFMADD231PS  Y6, Y5, Y2
-	VBROADCASTSS 4(R9)(DI*1), Y6
-	VFMADD231PS  Y6, Y4, Y1
-	VFMADD231PS  Y6, Y5, Y3
+	VMOVUPS      32(R13), Y6
+	VMOVUPS      32(R14), Y7
+	VBROADCASTSS 4(R9), Y8
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y3
 	VMOVUPS      64(R11), Y4
 	VMOVUPS      64(R12), Y5
-	VBROADCASTSS 8(R9), Y6
-	VFMADD231PS  Y6, Y4, Y0
-	VFMADD231PS  Y6, Y5, Y2
-	VBROADCASTSS 8(R9)(DI*1), Y6
-	VFMADD231PS  Y6, Y4, Y1
-	VFMADD231PS  Y6, Y5, Y3
+	VMOVUPS      64(R13), Y6
+	VMOVUPS      64(R14), Y7
+	VBROADCASTSS 8(R9), Y8
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y3
 	VMOVUPS      96(R11), Y4
 	VMOVUPS      96(R12), Y5
-	VBROADCASTSS 12(R9), Y6
-	VFMADD231PS  Y6, Y4, Y0
-	VFMADD231PS  Y6, Y5, Y2
-	VBROADCASTSS 12(R9)(DI*1), Y6
-	VFMADD231PS  Y6, Y4, Y1
-	VFMADD231PS  Y6, Y5, Y3
+	VMOVUPS      96(R13), Y6
+	VMOVUPS      96(R14), Y7
+	VBROADCASTSS 12(R9), Y8
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y3
 	ADDQ         $0x00000080, R11
 	ADDQ         $0x00000080, R12
+	ADDQ         $0x00000080, R13
+	ADDQ         $0x00000080, R14
 	ADDQ         $0x10, R9
 	SUBQ         $0x04, R10
 	JMP          widefour
@@ -20002,14 +19874,17 @@ wideone:
 	JZ           wideout
 	VMOVUPS      (R11), Y4
 	VMOVUPS      (R12), Y5
-	VBROADCASTSS (R9), Y6
-	VFMADD231PS  Y6, Y4, Y0
-	VFMADD231PS  Y6, Y5, Y2
-	VBROADCASTSS (R9)(DI*1), Y6
-	VFMADD231PS  Y6, Y4, Y1
-	VFMADD231PS  Y6, Y5, Y3
+	VMOVUPS      (R13), Y6
+	VMOVUPS      (R14), Y7
+	VBROADCASTSS (R9), Y8
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y3
 	ADDQ         $0x20, R11
 	ADDQ         $0x20, R12
+	ADDQ         $0x20, R13
+	ADDQ         $0x20, R14
 	ADDQ         $0x04, R9
 	DECQ         R10
 	JMP          wideone
@@ -20017,47 +19892,41 @@ wideone:
 wideout:
 	MOVQ    AX, R9
 	VMOVUPS Y0, (R9)
-	VMOVUPS Y2, 32(R9)
-	ADDQ    CX, R9
-	VMOVUPS Y1, (R9)
-	VMOVUPS Y3, 32(R9)
-	ADDQ    $0x40, AX
-	SUBQ    $0x02, R8
+	VMOVUPS Y1, 32(R9)
+	VMOVUPS Y2, 64(R9)
+	VMOVUPS Y3, 96(R9)
+	ADDQ    $0x00000080, AX
+	SUBQ    $0x04, DI
 	JMP     wide
 
 single:
-	TESTQ  R8, R8
-	JZ     done
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	MOVQ   SI, R9
-	MOVQ   k+48(FP), R10
-	MOVQ   DX, R11
-	LEAQ   (R11)(BX*1), DX
+	TESTQ        DI, DI
+	JZ           done
+	MOVQ         AX, R9
+	VBROADCASTSS (R8), Y0
+	VMULPS       (R9), Y0, Y0
+	MOVQ         BX, R9
+	MOVQ         k+48(FP), R10
+	MOVQ         CX, R11
+	LEAQ         (R11)(DX*1), CX
 
 singlefour:
 	CMPQ         R10, $0x04
 	JL           singleone
-	VMOVUPS      (R11), Y2
-	VBROADCASTSS (R9), Y3
-	VFMADD231PS  Y3, Y2, Y0
-	VBROADCASTSS (R9)(DI*1), Y3
-	VFMADD231PS  Y3, Y2, Y1
-	VMOVUPS      32(R11), Y2
-	VBROADCASTSS 4(R9), Y3
-	VFMADD231PS  Y3, Y2, Y0
-	VBROADCASTSS 4(R9)(DI*1), Y3
-	VFMADD231PS  Y3, Y2, Y1
-	VMOVUPS      64(R11), Y2
-	VBROADCASTSS 8(R9), Y3
-	VFMADD231PS  Y3, Y2, Y0
-	VBROADCASTSS 8(R9)(DI*1), Y3
-	VFMADD231PS  Y3, Y2, Y1
-	VMOVUPS      96(R11), Y2
-	VBROADCASTSS 12(R9), Y3
-	VFMADD231PS  Y3, Y2, Y0
-	VBROADCASTSS 12(R9)(DI*1), Y3
-	VFMADD231PS  Y3, Y2, Y1
+	PREFETCHT0   (R11)(SI*1)
+	PREFETCHT0   64(R11)(SI*1)
+	VMOVUPS      (R11), Y1
+	VBROADCASTSS (R9), Y2
+	VFMADD231PS  Y2, Y1, Y0
+	VMOVUPS      32(R11), Y1
+	VBROADCASTSS 4(R9), Y2
+	VFMADD231PS  Y2, Y1, Y0
+	VMOVUPS      64(R11), Y1
+	VBROADCASTSS 8(R9), Y2
+	VFMADD231PS  Y2, Y1, Y0
+	VMOVUPS      96(R11), Y1
+	VBROADCASTSS 12(R9), Y2
+	VFMADD231PS  Y2, Y1, Y0
 	ADDQ         $0x00000080, R11
 	ADDQ         $0x10, R9
 	SUBQ         $0x04, R10
@@ -20066,11 +19935,9 @@ singlefour:
 singleone:
 	TESTQ        R10, R10
 	JZ           singleout
-	VMOVUPS      (R11), Y2
-	VBROADCASTSS (R9), Y3
-	VFMADD231PS  Y3, Y2, Y0
-	VBROADCASTSS (R9)(DI*1), Y3
-	VFMADD231PS  Y3, Y2, Y1
+	VMOVUPS      (R11), Y1
+	VBROADCASTSS (R9), Y2
+	VFMADD231PS  Y2, Y1, Y0
 	ADDQ         $0x20, R11
 	ADDQ         $0x04, R9
 	DECQ         R10
@@ -20079,48 +19946,46 @@ singleone:
 singleout:
 	MOVQ    AX, R9
 	VMOVUPS Y0, (R9)
-	ADDQ    CX, R9
-	VMOVUPS Y1, (R9)
 	ADDQ    $0x20, AX
-	DECQ    R8
+	DECQ    DI
 	JMP     single
 
 done:
 	VZEROUPPER
 	RET
 
-// func fmatAccF32x2(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, alpha *float32)
-// Requires: AVX, FMA3
-TEXT ·fmatAccF32x2(SB), NOSPLIT, $0-72
+// func fmatF32x2(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int)
+// Requires: AVX, FMA3, MMX+
+TEXT ·fmatF32x2(SB), NOSPLIT, $0-72
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
 	MOVQ w+16(FP), DX
 	MOVQ stride+24(FP), BX
 	MOVQ x+32(FP), SI
 	MOVQ ldx+40(FP), DI
-	MOVQ count+56(FP), R8
-	MOVQ alpha+64(FP), R9
+	MOVQ ahead+64(FP), R8
+	MOVQ count+56(FP), R9
 
 wide:
-	CMPQ         R8, $0x02
-	JL           single
-	MOVQ         AX, R10
-	VBROADCASTSS (R9), Y1
-	VMULPS       (R10), Y1, Y0
-	VMULPS       32(R10), Y1, Y2
-	ADDQ         CX, R10
-	VBROADCASTSS 4(R9), Y3
-	VMULPS       (R10), Y3, Y1
-	VMULPS       32(R10), Y3, Y3
-	MOVQ         SI, R10
-	MOVQ         k+48(FP), R11
-	MOVQ         DX, R12
-	LEAQ         (R12)(BX*1), R13
-	LEAQ         (R13)(BX*1), DX
+	CMPQ   R9, $0x02
+	JL     single
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   SI, R10
+	MOVQ   k+48(FP), R11
+	MOVQ   DX, R12
+	LEAQ   (R12)(BX*1), R13
+	LEAQ   (R13)(BX*1), DX
 
 widefour:
 	CMPQ         R11, $0x04
 	JL           wideone
+	PREFETCHT0   (R12)(R8*1)
+	PREFETCHT0   64(R12)(R8*1)
+	PREFETCHT0   (R13)(R8*1)
+	PREFETCHT0   64(R13)(R8*1)
 	VMOVUPS      (R12), Y4
 	VMOVUPS      (R13), Y5
 	VBROADCASTSS (R10), Y6
@@ -20184,26 +20049,24 @@ wideout:
 	VMOVUPS Y1, (R10)
 	VMOVUPS Y3, 32(R10)
 	ADDQ    $0x40, AX
-	SUBQ    $0x02, R8
+	SUBQ    $0x02, R9
 	JMP     wide
 
 single:
-	TESTQ        R8, R8
-	JZ           done
-	MOVQ         AX, R10
-	VBROADCASTSS (R9), Y0
-	VMULPS       (R10), Y0, Y0
-	ADDQ         CX, R10
-	VBROADCASTSS 4(R9), Y1
-	VMULPS       (R10), Y1, Y1
-	MOVQ         SI, R10
-	MOVQ         k+48(FP), R11
-	MOVQ         DX, R12
-	LEAQ         (R12)(BX*1), DX
+	TESTQ  R9, R9
+	JZ     done
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	MOVQ   SI, R10
+	MOVQ   k+48(FP), R11
+	MOVQ   DX, R12
+	LEAQ   (R12)(BX*1), DX
 
 singlefour:
 	CMPQ         R11, $0x04
 	JL           singleone
+	PREFETCHT0   (R12)(R8*1)
+	PREFETCHT0   64(R12)(R8*1)
 	VMOVUPS      (R12), Y2
 	VBROADCASTSS (R10), Y3
 	VFMADD231PS  Y3, Y2, Y0
@@ -20248,26 +20111,200 @@ singleout:
 	ADDQ    CX, R10
 	VMOVUPS Y1, (R10)
 	ADDQ    $0x20, AX
-	DECQ    R8
+	DECQ    R9
 	JMP     single
 
 done:
 	VZEROUPPER
 	RET
 
-// func fmatF32x3(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int)
-// Requires: AVX, FMA3
-TEXT ·fmatF32x3(SB), NOSPLIT, $0-64
+// func fmatAccF32x2(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int, alpha *float32)
+// Requires: AVX, FMA3, MMX+
+TEXT ·fmatAccF32x2(SB), NOSPLIT, $0-80
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
 	MOVQ w+16(FP), DX
 	MOVQ stride+24(FP), BX
 	MOVQ x+32(FP), SI
 	MOVQ ldx+40(FP), DI
-	MOVQ count+56(FP), R8
+	MOVQ ahead+64(FP), R8
+	MOVQ count+56(FP), R9
+	MOVQ alpha+72(FP), R10
 
 wide:
-	CMPQ   R8, $0x02
+	CMPQ         R9, $0x02
+	JL           single
+	MOVQ         AX, R11
+	VBROADCASTSS (R10), Y1
+	VMULPS       (R11), Y1, Y0
+	VMULPS       32(R11), Y1, Y2
+	ADDQ         CX, R11
+	VBROADCASTSS 4(R10), Y3
+	VMULPS       (R11), Y3, Y1
+	VMULPS       32(R11), Y3, Y3
+	MOVQ         SI, R11
+	MOVQ         k+48(FP), R12
+	MOVQ         DX, R13
+	LEAQ         (R13)(BX*1), R14
+	LEAQ         (R14)(BX*1), DX
+
+widefour:
+	CMPQ         R12, $0x04
+	JL           wideone
+	PREFETCHT0   (R13)(R8*1)
+	PREFETCHT0   64(R13)(R8*1)
+	PREFETCHT0   (R14)(R8*1)
+	PREFETCHT0   64(R14)(R8*1)
+	VMOVUPS      (R13), Y4
+	VMOVUPS      (R14), Y5
+	VBROADCASTSS (R11), Y6
+	VFMADD231PS  Y6, Y4, Y0
+	VFMADD231PS  Y6, Y5, Y2
+	VBROADCASTSS (R11)(DI*1), Y6
+	VFMADD231PS  Y6, Y4, Y1
+	VFMADD231PS  Y6, Y5, Y3
+	VMOVUPS      32(R13), Y4
+	VMOVUPS      32(R14), Y5
+	VBROADCASTSS 4(R11), Y6
+	VFMADD231PS  Y6, Y4, Y0
+	VFMADD231PS  Y6, Y5, Y2
+	VBROADCASTSS 4(R11)(DI*1), Y6
+	VFMADD231PS  Y6, Y4, Y1
+	VFMADD231PS  Y6, Y5, Y3
+	VMOVUPS      64(R13), Y4
+	VMOVUPS      64(R14), Y5
+	VBROADCASTSS 8(R11), Y6
+	VFMADD231PS  Y6, Y4, Y0
+	VFMADD231PS  Y6, Y5, Y2
+	VBROADCASTSS 8(R11)(DI*1), Y6
+	VFMADD231PS  Y6, Y4, Y1
+	VFMADD231PS  Y6, Y5, Y3
+	VMOVUPS      96(R13), Y4
+	VMOVUPS      96(R14), Y5
+	VBROADCASTSS 12(R11), Y6
+	VFMADD231PS  Y6, Y4, Y0
+	VFMADD231PS  Y6, Y5, Y2
+	VBROADCASTSS 12(R11)(DI*1), Y6
+	VFMADD231PS  Y6, Y4, Y1
+	VFMADD231PS  Y6, Y5, Y3
+	ADDQ         $0x00000080, R13
+	ADDQ         $0x00000080, R14
+	ADDQ         $0x10, R11
+	SUBQ         $0x04, R12
+	JMP          widefour
+
+wideone:
+	TESTQ        R12, R12
+	JZ           wideout
+	VMOVUPS      (R13), Y4
+	VMOVUPS      (R14), Y5
+	VBROADCASTSS (R11), Y6
+	VFMADD231PS  Y6, Y4, Y0
+	VFMADD231PS  Y6, Y5, Y2
+	VBROADCASTSS (R11)(DI*1), Y6
+	VFMADD231PS  Y6, Y4, Y1
+	VFMADD231PS  Y6, Y5, Y3
+	ADDQ         $0x20, R13
+	ADDQ         $0x20, R14
+	ADDQ         $0x04, R11
+	DECQ         R12
+	JMP          wideone
+
+wideout:
+	MOVQ    AX, R11
+	VMOVUPS Y0, (R11)
+	VMOVUPS Y2, 32(R11)
+	ADDQ    CX, R11
+	VMOVUPS Y1, (R11)
+	VMOVUPS Y3, 32(R11)
+	ADDQ    $0x40, AX
+	SUBQ    $0x02, R9
+	JMP     wide
+
+single:
+	TESTQ        R9, R9
+	JZ           done
+	MOVQ         AX, R11
+	VBROADCASTSS (R10), Y0
+	VMULPS       (R11), Y0, Y0
+	ADDQ         CX, R11
+	VBROADCASTSS 4(R10), Y1
+	VMULPS       (R11), Y1, Y1
+	MOVQ         SI, R11
+	MOVQ         k+48(FP), R12
+	MOVQ         DX, R13
+	LEAQ         (R13)(BX*1), DX
+
+singlefour:
+	CMPQ         R12, $0x04
+	JL           singleone
+	PREFETCHT0   (R13)(R8*1)
+	PREFETCHT0   64(R13)(R8*1)
+	VMOVUPS      (R13), Y2
+	VBROADCASTSS (R11), Y3
+	VFMADD231PS  Y3, Y2, Y0
+	VBROADCASTSS (R11)(DI*1), Y3
+	VFMADD231PS  Y3, Y2, Y1
+	VMOVUPS      32(R13), Y2
+	VBROADCASTSS 4(R11), Y3
+	VFMADD231PS  Y3, Y2, Y0
+	VBROADCASTSS 4(R11)(DI*1), Y3
+	VFMADD231PS  Y3, Y2, Y1
+	VMOVUPS      64(R13), Y2
+	VBROADCASTSS 8(R11), Y3
+	VFMADD231PS  Y3, Y2, Y0
+	VBROADCASTSS 8(R11)(DI*1), Y3
+	VFMADD231PS  Y3, Y2, Y1
+	VMOVUPS      96(R13), Y2
+	VBROADCASTSS 12(R11), Y3
+	VFMADD231PS  Y3, Y2, Y0
+	VBROADCASTSS 12(R11)(DI*1), Y3
+	VFMADD231PS  Y3, Y2, Y1
+	ADDQ         $0x00000080, R13
+	ADDQ         $0x10, R11
+	SUBQ         $0x04, R12
+	JMP          singlefour
+
+singleone:
+	TESTQ        R12, R12
+	JZ           singleout
+	VMOVUPS      (R13), Y2
+	VBROADCASTSS (R11), Y3
+	VFMADD231PS  Y3, Y2, Y0
+	VBROADCASTSS (R11)(DI*1), Y3
+	VFMADD231PS  Y3, Y2, Y1
+	ADDQ         $0x20, R13
+	ADDQ         $0x04, R11
+	DECQ         R12
+	JMP          singleone
+
+singleout:
+	MOVQ    AX, R11
+	VMOVUPS Y0, (R11)
+	ADDQ    CX, R11
+	VMOVUPS Y1, (R11)
+	ADDQ    $0x20, AX
+	DECQ    R9
+	JMP     single
+
+done:
+	VZEROUPPER
+	RET
+
+// func fmatF32x3(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int)
+// Requires: AVX, FMA3, MMX+
+TEXT ·fmatF32x3(SB), NOSPLIT, $0-72
+	MOVQ dst+0(FP), AX
+	MOVQ ldd+8(FP), CX
+	MOVQ w+16(FP), DX
+	MOVQ stride+24(FP), BX
+	MOVQ x+32(FP), SI
+	MOVQ ldx+40(FP), DI
+	MOVQ ahead+64(FP), R8
+	MOVQ count+56(FP), R9
+
+wide:
+	CMPQ   R9, $0x02
 	JL     single
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
@@ -20275,212 +20312,19 @@ wide:
 	VXORPS Y3, Y3, Y3
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
-	MOVQ   SI, R9
-	MOVQ   k+48(FP), R10
-	MOVQ   DX, R11
-	LEAQ   (R11)(BX*1), R12
-	LEAQ   (R12)(BX*1), DX
-
-widefour:
-	CMPQ         R10, $0x04
-	JL           wideone
-	VMOVUPS      (R11), Y6
-	VMOVUPS      (R12), Y7
-	VBROADCASTSS (R9), Y8
-	VFMADD231PS  Y8, Y6, Y0
-	VFMADD231PS  Y8, Y7, Y3
-	VBROADCASTSS (R9)(DI*1), Y8
-	VFMADD231PS  Y8, Y6, Y1
-	VFMADD231PS  Y8, Y7, Y4
-	VBROADCASTSS (R9)(DI*2), Y8
-	VFMADD231PS  Y8, Y6, Y2
-	VFMADD231PS  Y8, Y7, Y5
-	VMOVUPS      32(R11), Y6
-	VMOVUPS      32(R12), Y7
-	VBROADCASTSS 4(R9), Y8
-	VFMADD231PS  Y8, Y6, Y0
-	VFMADD231PS  Y8, Y7, Y3
-	VBROADCASTSS 4(R9)(DI*1), Y8
-	VFMADD231PS  Y8, Y6, Y1
-	VFMADD231PS  Y8, Y7, Y4
-	VBROADCASTSS 4(R9)(DI*2), Y8
-	VFMADD231PS  Y8, Y6, Y2
-	VFMADD231PS  Y8, Y7, Y5
-	VMOVUPS      64(R11), Y6
-	VMOVUPS      64(R12), Y7
-	VBROADCASTSS 8(R9), Y8
-	VFMADD231PS  Y8, Y6, Y0
-	VFMADD231PS  Y8, Y7, Y3
-	VBROADCASTSS 8(R9)(DI*1), Y8
-	VFMADD231PS  Y8, Y6, Y1
-	VFMADD231PS  Y8, Y7, Y4
-	VBROADCASTSS 8(R9)(DI*2), Y8
-	VFMADD231PS  Y8, Y6, Y2
-	VFMADD231PS  Y8, Y7, Y5
-	VMOVUPS      96(R11), Y6
-	VMOVUPS      96(R12), Y7
-	VBROADCASTSS 12(R9), Y8
-	VFMADD231PS  Y8, Y6, Y0
-	VFMADD231PS  Y8, Y7, Y3
-	VBROADCASTSS 12(R9)(DI*1), Y8
-	VFMADD231PS  Y8, Y6, Y1
-	VFMADD231PS  Y8, Y7, Y4
-	VBROADCASTSS 12(R9)(DI*2), Y8
-	VFMADD231PS  Y8, Y6, Y2
-	VFMADD231PS  Y8, Y7, Y5
-	ADDQ         $0x00000080, R11
-	ADDQ         $0x00000080, R12
-	ADDQ         $0x10, R9
-	SUBQ         $0x04, R10
-	JMP          widefour
-
-wideone:
-	TESTQ        R10, R10
-	JZ           wideout
-	VMOVUPS      (R11), Y6
-	VMOVUPS      (R12), Y7
-	VBROADCASTSS (R9), Y8
-	VFMADD231PS  Y8, Y6, Y0
-	VFMADD231PS  Y8, Y7, Y3
-	VBROADCASTSS (R9)(DI*1), Y8
-	VFMADD231PS  Y8, Y6, Y1
-	VFMADD231PS  Y8, Y7, Y4
-	VBROADCASTSS (R9)(DI*2), Y8
-	VFMADD231PS  Y8, Y6, Y2
-	VFMADD231PS  Y8, Y7, Y5
-	ADDQ         $0x20, R11
-	ADDQ         $0x20, R12
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JMP          wideone
-
-wideout:
-	MOVQ    AX, R9
-	VMOVUPS Y0, (R9)
-	VMOVUPS Y3, 32(R9)
-	ADDQ    CX, R9
-	VMOVUPS Y1, (R9)
-	VMOVUPS Y4, 32(R9)
-	ADDQ    CX, R9
-	VMOVUPS Y2, (R9)
-	VMOVUPS Y5, 32(R9)
-	ADDQ    $0x40, AX
-	SUBQ    $0x02, R8
-	JMP     wide
-
-single:
-	TESTQ  R8, R8
-	JZ     done
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	MOVQ   SI, R9
-	MOVQ   k+48(FP), R10
-	MOVQ   DX, R11
-	LEAQ   (R11)(BX*1), DX
-
-singlefour:
-	CMPQ         R10, $0x04
-	JL           singleone
-	VMOVUPS      (R11), Y3
-	VBROADCASTSS (R9), Y4
-	VFMADD231PS  Y4, Y3, Y0
-	VBROADCASTSS (R9)(DI*1), Y4
-	VFMADD231PS  Y4, Y3, Y1
-	VBROADCASTSS (R9)(DI*2), Y4
-	VFMADD231PS  Y4, Y3, Y2
-	VMOVUPS      32(R11), Y3
-	VBROADCASTSS 4(R9), Y4
-	VFMADD231PS  Y4, Y3, Y0
-	VBROADCASTSS 4(R9)(DI*1), Y4
-	VFMADD231PS  Y4, Y3, Y1
-	VBROADCASTSS 4(R9)(DI*2), Y4
-	VFMADD231PS  Y4, Y3, Y2
-	VMOVUPS      64(R11), Y3
-	VBROADCASTSS 8(R9), Y4
-	VFMADD231PS  Y4, Y3, Y0
-	VBROADCASTSS 8(R9)(DI*1), Y4
-	VFMADD231PS  Y4, Y3, Y1
-	VBROADCASTSS 8(R9)(DI*2), Y4
-	VFMADD231PS  Y4, Y3, Y2
-	VMOVUPS      96(R11), Y3
-	VBROADCASTSS 12(R9), Y4
-	VFMADD231PS  Y4, Y3, Y0
-	VBROADCASTSS 12(R9)(DI*1), Y4
-	VFMADD231PS  Y4, Y3, Y1
-	VBROADCASTSS 12(R9)(DI*2), Y4
-	VFMADD231PS  Y4, Y3, Y2
-	ADDQ         $0x00000080, R11
-	ADDQ         $0x10, R9
-	SUBQ         $0x04, R10
-	JMP          singlefour
-
-singleone:
-	TESTQ        R10, R10
-	JZ           singleout
-	VMOVUPS      (R11), Y3
-	VBROADCASTSS (R9), Y4
-	VFMADD231PS  Y4, Y3, Y0
-	VBROADCASTSS (R9)(DI*1), Y4
-	VFMADD231PS  Y4, Y3, Y1
-	VBROADCASTSS (R9)(DI*2), Y4
-	VFMADD231PS  Y4, Y3, Y2
-	ADDQ         $0x20, R11
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JMP          singleone
-
-singleout:
-	MOVQ    AX, R9
-	VMOVUPS Y0, (R9)
-	ADDQ    CX, R9
-	VMOVUPS Y1, (R9)
-	ADDQ    CX, R9
-	VMOVUPS Y2, (R9)
-	ADDQ    $0x20, AX
-	DECQ    R8
-	JMP     single
-
-done:
-	VZEROUPPER
-	RET
-
-// func fmatAccF32x3(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, alpha *float32)
-// Requires: AVX, FMA3
-TEXT ·fmatAccF32x3(SB), NOSPLIT, $0-72
-	MOVQ dst+0(FP), AX
-	MOVQ ldd+8(FP), CX
-	MOVQ w+16(FP), DX
-	MOVQ stride+24(FP), BX
-	MOVQ x+32(FP), SI
-	MOVQ ldx+40(FP), DI
-	MOVQ count+56(FP), R8
-	MOVQ alpha+64(FP), R9
-
-wide:
-	CMPQ         R8, $0x02
-	JL           single
-	MOVQ         AX, R10
-	VBROADCASTSS (R9), Y1
-	VMULPS       (R10), Y1, Y0
-	VMULPS       32(R10), Y1, Y3
-	ADDQ         CX, R10
-	VBROADCASTSS 4(R9), Y2
-	VMULPS       (R10), Y2, Y1
-	VMULPS       32(R10), Y2, Y4
-	ADDQ         CX, R10
-	VBROADCASTSS 8(R9), Y5
-	VMULPS       (R10), Y5, Y2
-	VMULPS       32(R10), Y5, Y5
-	MOVQ         SI, R10
-	MOVQ         k+48(FP), R11
-	MOVQ         DX, R12
-	LEAQ         (R12)(BX*1), R13
-	LEAQ         (R13)(BX*1), DX
+	MOVQ   SI, R10
+	MOVQ   k+48(FP), R11
+	MOVQ   DX, R12
+	LEAQ   (R12)(BX*1), R13
+	LEAQ   (R13)(BX*1), DX
 
 widefour:
 	CMPQ         R11, $0x04
 	JL           wideone
+	PREFETCHT0   (R12)(R8*1)
+	PREFETCHT0   64(R12)(R8*1)
+	PREFETCHT0   (R13)(R8*1)
+	PREFETCHT0   64(R13)(R8*1)
 	VMOVUPS      (R12), Y6
 	VMOVUPS      (R13), Y7
 	VBROADCASTSS (R10), Y8
@@ -20562,29 +20406,25 @@ wideout:
 	VMOVUPS Y2, (R10)
 	VMOVUPS Y5, 32(R10)
 	ADDQ    $0x40, AX
-	SUBQ    $0x02, R8
+	SUBQ    $0x02, R9
 	JMP     wide
 
 single:
-	TESTQ        R8, R8
-	JZ           done
-	MOVQ         AX, R10
-	VBROADCASTSS (R9), Y0
-	VMULPS       (R10), Y0, Y0
-	ADDQ         CX, R10
-	VBROADCASTSS 4(R9), Y1
-	VMULPS       (R10), Y1, Y1
-	ADDQ         CX, R10
-	VBROADCASTSS 8(R9), Y2
-	VMULPS       (R10), Y2, Y2
-	MOVQ         SI, R10
-	MOVQ         k+48(FP), R11
-	MOVQ         DX, R12
-	LEAQ         (R12)(BX*1), DX
+	TESTQ  R9, R9
+	JZ     done
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	MOVQ   SI, R10
+	MOVQ   k+48(FP), R11
+	MOVQ   DX, R12
+	LEAQ   (R12)(BX*1), DX
 
 singlefour:
 	CMPQ         R11, $0x04
 	JL           singleone
+	PREFETCHT0   (R12)(R8*1)
+	PREFETCHT0   64(R12)(R8*1)
 	VMOVUPS      (R12), Y3
 	VBROADCASTSS (R10), Y4
 	VFMADD231PS  Y4, Y3, Y0
@@ -20641,26 +20481,237 @@ singleout:
 	ADDQ    CX, R10
 	VMOVUPS Y2, (R10)
 	ADDQ    $0x20, AX
-	DECQ    R8
+	DECQ    R9
 	JMP     single
 
 done:
 	VZEROUPPER
 	RET
 
-// func fmatF32x4(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int)
-// Requires: AVX, FMA3
-TEXT ·fmatF32x4(SB), NOSPLIT, $0-64
+// func fmatAccF32x3(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int, alpha *float32)
+// Requires: AVX, FMA3, MMX+
+TEXT ·fmatAccF32x3(SB), NOSPLIT, $0-80
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
 	MOVQ w+16(FP), DX
 	MOVQ stride+24(FP), BX
 	MOVQ x+32(FP), SI
 	MOVQ ldx+40(FP), DI
-	MOVQ count+56(FP), R8
+	MOVQ ahead+64(FP), R8
+	MOVQ count+56(FP), R9
+	MOVQ alpha+72(FP), R10
 
 wide:
-	CMPQ   R8, $0x02
+	CMPQ         R9, $0x02
+	JL           single
+	MOVQ         AX, R11
+	VBROADCASTSS (R10), Y1
+	VMULPS       (R11), Y1, Y0
+	VMULPS       32(R11), Y1, Y3
+	ADDQ         CX, R11
+	VBROADCASTSS 4(R10), Y2
+	VMULPS       (R11), Y2, Y1
+	VMULPS       32(R11), Y2, Y4
+	ADDQ         CX, R11
+	VBROADCASTSS 8(R10), Y5
+	VMULPS       (R11), Y5, Y2
+	VMULPS       32(R11), Y5, Y5
+	MOVQ         SI, R11
+	MOVQ         k+48(FP), R12
+	MOVQ         DX, R13
+	LEAQ         (R13)(BX*1), R14
+	LEAQ         (R14)(BX*1), DX
+
+widefour:
+	CMPQ         R12, $0x04
+	JL           wideone
+	PREFETCHT0   (R13)(R8*1)
+	PREFETCHT0   64(R13)(R8*1)
+	PREFETCHT0   (R14)(R8*1)
+	PREFETCHT0   64(R14)(R8*1)
+	VMOVUPS      (R13), Y6
+	VMOVUPS      (R14), Y7
+	VBROADCASTSS (R11), Y8
+	VFMADD231PS  Y8, Y6, Y0
+	VFMADD231PS  Y8, Y7, Y3
+	VBROADCASTSS (R11)(DI*1), Y8
+	VFMADD231PS  Y8, Y6, Y1
+	VFMADD231PS  Y8, Y7, Y4
+	VBROADCASTSS (R11)(DI*2), Y8
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y5
+	VMOVUPS      32(R13), Y6
+	VMOVUPS      32(R14), Y7
+	VBROADCASTSS 4(R11), Y8
+	VFMADD231PS  Y8, Y6, Y0
+	VFMADD231PS  Y8, Y7, Y3
+	VBROADCASTSS 4(R11)(DI*1), Y8
+	VFMADD231PS  Y8, Y6, Y1
+	VFMADD231PS  Y8, Y7, Y4
+	VBROADCASTSS 4(R11)(DI*2), Y8
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y5
+	VMOVUPS      64(R13), Y6
+	VMOVUPS      64(R14), Y7
+	VBROADCASTSS 8(R11), Y8
+	VFMADD231PS  Y8, Y6, Y0
+	VFMADD231PS  Y8, Y7, Y3
+	VBROADCASTSS 8(R11)(DI*1), Y8
+	VFMADD231PS  Y8, Y6, Y1
+	VFMADD231PS  Y8, Y7, Y4
+	VBROADCASTSS 8(R11)(DI*2), Y8
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y5
+	VMOVUPS      96(R13), Y6
+	VMOVUPS      96(R14), Y7
+	VBROADCASTSS 12(R11), Y8
+	VFMADD231PS  Y8, Y6, Y0
+	VFMADD231PS  Y8, Y7, Y3
+	VBROADCASTSS 12(R11)(DI*1), Y8
+	VFMADD231PS  Y8, Y6, Y1
+	VFMADD231PS  Y8, Y7, Y4
+	VBROADCASTSS 12(R11)(DI*2), Y8
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y5
+	ADDQ         $0x00000080, R13
+	ADDQ         $0x00000080, R14
+	ADDQ         $0x10, R11
+	SUBQ         $0x04, R12
+	JMP          widefour
+
+wideone:
+	TESTQ        R12, R12
+	JZ           wideout
+	VMOVUPS      (R13), Y6
+	VMOVUPS      (R14), Y7
+	VBROADCASTSS (R11), Y8
+	VFMADD231PS  Y8, Y6, Y0
+	VFMADD231PS  Y8, Y7, Y3
+	VBROADCASTSS (R11)(DI*1), Y8
+	VFMADD231PS  Y8, Y6, Y1
+	VFMADD231PS  Y8, Y7, Y4
+	VBROADCASTSS (R11)(DI*2), Y8
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y5
+	ADDQ         $0x20, R13
+	ADDQ         $0x20, R14
+	ADDQ         $0x04, R11
+	DECQ         R12
+	JMP          wideone
+
+wideout:
+	MOVQ    AX, R11
+	VMOVUPS Y0, (R11)
+	VMOVUPS Y3, 32(R11)
+	ADDQ    CX, R11
+	VMOVUPS Y1, (R11)
+	VMOVUPS Y4, 32(R11)
+	ADDQ    CX, R11
+	VMOVUPS Y2, (R11)
+	VMOVUPS Y5, 32(R11)
+	ADDQ    $0x40, AX
+	SUBQ    $0x02, R9
+	JMP     wide
+
+single:
+	TESTQ        R9, R9
+	JZ           done
+	MOVQ         AX, R11
+	VBROADCASTSS (R10), Y0
+	VMULPS       (R11), Y0, Y0
+	ADDQ         CX, R11
+	VBROADCASTSS 4(R10), Y1
+	VMULPS       (R11), Y1, Y1
+	ADDQ         CX, R11
+	VBROADCASTSS 8(R10), Y2
+	VMULPS       (R11), Y2, Y2
+	MOVQ         SI, R11
+	MOVQ         k+48(FP), R12
+	MOVQ         DX, R13
+	LEAQ         (R13)(BX*1), DX
+
+singlefour:
+	CMPQ         R12, $0x04
+	JL           singleone
+	PREFETCHT0   (R13)(R8*1)
+	PREFETCHT0   64(R13)(R8*1)
+	VMOVUPS      (R13), Y3
+	VBROADCASTSS (R11), Y4
+	VFMADD231PS  Y4, Y3, Y0
+	VBROADCASTSS (R11)(DI*1), Y4
+	VFMADD231PS  Y4, Y3, Y1
+	VBROADCASTSS (R11)(DI*2), Y4
+	VFMADD231PS  Y4, Y3, Y2
+	VMOVUPS      32(R13), Y3
+	VBROADCASTSS 4(R11), Y4
+	VFMADD231PS  Y4, Y3, Y0
+	VBROADCASTSS 4(R11)(DI*1), Y4
+	VFMADD231PS  Y4, Y3, Y1
+	VBROADCASTSS 4(R11)(DI*2), Y4
+	VFMADD231PS  Y4, Y3, Y2
+	VMOVUPS      64(R13), Y3
+	VBROADCASTSS 8(R11), Y4
+	VFMADD231PS  Y4, Y3, Y0
+	VBROADCASTSS 8(R11)(DI*1), Y4
+	VFMADD231PS  Y4, Y3, Y1
+	VBROADCASTSS 8(R11)(DI*2), Y4
+	VFMADD231PS  Y4, Y3, Y2
+	VMOVUPS      96(R13), Y3
+	VBROADCASTSS 12(R11), Y4
+	VFMADD231PS  Y4, Y3, Y0
+	VBROADCASTSS 12(R11)(DI*1), Y4
+	VFMADD231PS  Y4, Y3, Y1
+	VBROADCASTSS 12(R11)(DI*2), Y4
+	VFMADD231PS  Y4, Y3, Y2
+	ADDQ         $0x00000080, R13
+	ADDQ         $0x10, R11
+	SUBQ         $0x04, R12
+	JMP          singlefour
+
+singleone:
+	TESTQ        R12, R12
+	JZ           singleout
+	VMOVUPS      (R13), Y3
+	VBROADCASTSS (R11), Y4
+	VFMADD231PS  Y4, Y3, Y0
+	VBROADCASTSS (R11)(DI*1), Y4
+	VFMADD231PS  Y4, Y3, Y1
+	VBROADCASTSS (R11)(DI*2), Y4
+	VFMADD231PS  Y4, Y3, Y2
+	ADDQ         $0x20, R13
+	ADDQ         $0x04, R11
+	DECQ         R12
+	JMP          singleone
+
+singleout:
+	MOVQ    AX, R11
+	VMOVUPS Y0, (R11)
+	ADDQ    CX, R11
+	VMOVUPS Y1, (R11)
+	ADDQ    CX, R11
+	VMOVUPS Y2, (R11)
+	ADDQ    $0x20, AX
+	DECQ    R9
+	JMP     single
+
+done:
+	VZEROUPPER
+	RET
+
+// func fmatF32x4(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int)
+// Requires: AVX, FMA3, MMX+
+TEXT ·fmatF32x4(SB), NOSPLIT, $0-72
+	MOVQ dst+0(FP), AX
+	MOVQ ldd+8(FP), CX
+	MOVQ w+16(FP), DX
+	MOVQ stride+24(FP), BX
+	MOVQ x+32(FP), SI
+	MOVQ ldx+40(FP), DI
+	MOVQ ahead+64(FP), R8
+	MOVQ count+56(FP), R9
+
+wide:
+	CMPQ   R9, $0x02
 	JL     single
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
@@ -20670,257 +20721,21 @@ wide:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   SI, R9
-	LEAQ   (R9)(DI*2), R11
-	ADDQ   DI, R11
-	MOVQ   k+48(FP), R10
-	MOVQ   DX, R12
-	LEAQ   (R12)(BX*1), R13
-	LEAQ   (R13)(BX*1), DX
-
-widefour:
-	CMPQ         R10, $0x04
-	JL           wideone
-	VMOVUPS      (R12), Y8
-	VMOVUPS      (R13), Y9
-	VBROADCASTSS (R9), Y10
-	VFMADD231PS  Y10, Y8, Y0
-	VFMADD231PS  Y10, Y9, Y4
-	VBROADCASTSS (R9)(DI*1), Y10
-	VFMADD231PS  Y10, Y8, Y1
-	VFMADD231PS  Y10, Y9, Y5
-	VBROADCASTSS (R9)(DI*2), Y10
-	VFMADD231PS  Y10, Y8, Y2
-	VFMADD231PS  Y10, Y9, Y6
-	VBROADCASTSS (R11), Y10
-	VFMADD231PS  Y10, Y8, Y3
-	VFMADD231PS  Y10, Y9, Y7
-	VMOVUPS      32(R12), Y8
-	VMOVUPS      32(R13), Y9
-	VBROADCASTSS 4(R9), Y10
-	VFMADD231PS  Y10, Y8, Y0
-	VFMADD231PS  Y10, Y9, Y4
-	VBROADCASTSS 4(R9)(DI*1), Y10
-	VFMADD231PS  Y10, Y8, Y1
-	VFMADD231PS  Y10, Y9, Y5
-	VBROADCASTSS 4(R9)(DI*2), Y10
-	VFMADD231PS  Y10, Y8, Y2
-	VFMADD231PS  Y10, Y9, Y6
-	VBROADCASTSS 4(R11), Y10
-	VFMADD231PS  Y10, Y8, Y3
-	VFMADD231PS  Y10, Y9, Y7
-	VMOVUPS      64(R12), Y8
-	VMOVUPS      64(R13), Y9
-	VBROADCASTSS 8(R9), Y10
-	VFMADD231PS  Y10, Y8, Y0
-	VFMADD231PS  Y10, Y9, Y4
-	VBROADCASTSS 8(R9)(DI*1), Y10
-	VFMADD231PS  Y10, Y8, Y1
-	VFMADD231PS  Y10, Y9, Y5
-	VBROADCASTSS 8(R9)(DI*2), Y10
-	VFMADD231PS  Y10, Y8, Y2
-	VFMADD231PS  Y10, Y9, Y6
-	VBROADCASTSS 8(R11), Y10
-	VFMADD231PS  Y10, Y8, Y3
-	VFMADD231PS  Y10, Y9, Y7
-	VMOVUPS      96(R12), Y8
-	VMOVUPS      96(R13), Y9
-	VBROADCASTSS 12(R9), Y10
-	VFMADD231PS  Y10, Y8, Y0
-	VFMADD231PS  Y10, Y9, Y4
-	VBROADCASTSS 12(R9)(DI*1), Y10
-	VFMADD231PS  Y10, Y8, Y1
-	VFMADD231PS  Y10, Y9, Y5
-	VBROADCASTSS 12(R9)(DI*2), Y10
-	VFMADD231PS  Y10, Y8, Y2
-	VFMADD231PS  Y10, Y9, Y6
-	VBROADCASTSS 12(R11), Y10
-	VFMADD231PS  Y10, Y8, Y3
-	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         $0x00000080, R12
-	ADDQ         $0x00000080, R13
-	ADDQ         $0x10, R9
-	ADDQ         $0x10, R11
-	SUBQ         $0x04, R10
-	JMP          widefour
-
-wideone:
-	TESTQ        R10, R10
-	JZ           wideout
-	VMOVUPS      (R12), Y8
-	VMOVUPS      (R13), Y9
-	VBROADCASTSS (R9), Y10
-	VFMADD231PS  Y10, Y8, Y0
-	VFMADD231PS  Y10, Y9, Y4
-	VBROADCASTSS (R9)(DI*1), Y10
-	VFMADD231PS  Y10, Y8, Y1
-	VFMADD231PS  Y10, Y9, Y5
-	VBROADCASTSS (R9)(DI*2), Y10
-	VFMADD231PS  Y10, Y8, Y2
-	VFMADD231PS  Y10, Y9, Y6
-	VBROADCASTSS (R11), Y10
-	VFMADD231PS  Y10, Y8, Y3
-	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         $0x20, R12
-	ADDQ         $0x20, R13
-	ADDQ         $0x04, R9
-	ADDQ         $0x04, R11
-	DECQ         R10
-	JMP          wideone
-
-wideout:
-	MOVQ    AX, R9
-	VMOVUPS Y0, (R9)
-	VMOVUPS Y4, 32(R9)
-	ADDQ    CX, R9
-	VMOVUPS Y1, (R9)
-	VMOVUPS Y5, 32(R9)
-	ADDQ    CX, R9
-	VMOVUPS Y2, (R9)
-	VMOVUPS Y6, 32(R9)
-	ADDQ    CX, R9
-	VMOVUPS Y3, (R9)
-	VMOVUPS Y7, 32(R9)
-	ADDQ    $0x40, AX
-	SUBQ    $0x02, R8
-	JMP     wide
-
-single:
-	TESTQ  R8, R8
-	JZ     done
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	MOVQ   SI, R9
-	LEAQ   (R9)(DI*2), R11
-	ADDQ   DI, R11
-	MOVQ   k+48(FP), R10
-	MOVQ   DX, R12
-	LEAQ   (R12)(BX*1), DX
-
-singlefour:
-	CMPQ         R10, $0x04
-	JL           singleone
-	VMOVUPS      (R12), Y4
-	VBROADCASTSS (R9), Y5
-	VFMADD231PS  Y5, Y4, Y0
-	VBROADCASTSS (R9)(DI*1), Y5
-	VFMADD231PS  Y5, Y4, Y1
-	VBROADCASTSS (R9)(DI*2), Y5
-	VFMADD231PS  Y5, Y4, Y2
-	VBROADCASTSS (R11), Y5
-	VFMADD231PS  Y5, Y4, Y3
-	VMOVUPS      32(R12), Y4
-	VBROADCASTSS 4(R9), Y5
-	VFMADD231PS  Y5, Y4, Y0
-	VBROADCASTSS 4(R9)(DI*1), Y5
-	VFMADD231PS  Y5, Y4, Y1
-	VBROADCASTSS 4(R9)(DI*2), Y5
-	VFMADD231PS  Y5, Y4, Y2
-	VBROADCASTSS 4(R11), Y5
-	VFMADD231PS  Y5, Y4, Y3
-	VMOVUPS      64(R12), Y4
-	VBROADCASTSS 8(R9), Y5
-	VFMADD231PS  Y5, Y4, Y0
-	VBROADCASTSS 8(R9)(DI*1), Y5
-	VFMADD231PS  Y5, Y4, Y1
-	VBROADCASTSS 8(R9)(DI*2), Y5
-	VFMADD231PS  Y5, Y4, Y2
-	VBROADCASTSS 8(R11), Y5
-	VFMADD231PS  Y5, Y4, Y3
-	VMOVUPS      96(R12), Y4
-	VBROADCASTSS 12(R9), Y5
-	VFMADD231PS  Y5, Y4, Y0
-	VBROADCASTSS 12(R9)(DI*1), Y5
-	VFMADD231PS  Y5, Y4, Y1
-	VBROADCASTSS 12(R9)(DI*2), Y5
-	VFMADD231PS  Y5, Y4, Y2
-	VBROADCASTSS 12(R11), Y5
-	VFMADD231PS  Y5, Y4, Y3
-	ADDQ         $0x00000080, R12
-	ADDQ         $0x10, R9
-	ADDQ         $0x10, R11
-	SUBQ         $0x04, R10
-	JMP          singlefour
-
-singleone:
-	TESTQ        R10, R10
-	JZ           singleout
-	VMOVUPS      (R12), Y4
-	VBROADCASTSS (R9), Y5
-	VFMADD231PS  Y5, Y4, Y0
-	VBROADCASTSS (R9)(DI*1), Y5
-	VFMADD231PS  Y5, Y4, Y1
-	VBROADCASTSS (R9)(DI*2), Y5
-	VFMADD231PS  Y5, Y4, Y2
-	VBROADCASTSS (R11), Y5
-	VFMADD231PS  Y5, Y4, Y3
-	ADDQ         $0x20, R12
-	ADDQ         $0x04, R9
-	ADDQ         $0x04, R11
-	DECQ         R10
-	JMP          singleone
-
-singleout:
-	MOVQ    AX, R9
-	VMOVUPS Y0, (R9)
-	ADDQ    CX, R9
-	VMOVUPS Y1, (R9)
-	ADDQ    CX, R9
-	VMOVUPS Y2, (R9)
-	ADDQ    CX, R9
-	VMOVUPS Y3, (R9)
-	ADDQ    $0x20, AX
-	DECQ    R8
-	JMP     single
-
-done:
-	VZEROUPPER
-	RET
-
-// func fmatAccF32x4(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, alpha *float32)
-// Requires: AVX, FMA3
-TEXT ·fmatAccF32x4(SB), NOSPLIT, $0-72
-	MOVQ dst+0(FP), AX
-	MOVQ ldd+8(FP), CX
-	MOVQ w+16(FP), DX
-	MOVQ stride+24(FP), BX
-	MOVQ x+32(FP), SI
-	MOVQ ldx+40(FP), DI
-	MOVQ count+56(FP), R8
-	MOVQ alpha+64(FP), R9
-
-wide:
-	CMPQ         R8, $0x02
-	JL           single
-	MOVQ         AX, R10
-	VBROADCASTSS (R9), Y1
-	VMULPS       (R10), Y1, Y0
-	VMULPS       32(R10), Y1, Y4
-	ADDQ         CX, R10
-	VBROADCASTSS 4(R9), Y2
-	VMULPS       (R10), Y2, Y1
-	VMULPS       32(R10), Y2, Y5
-	ADDQ         CX, R10
-	VBROADCASTSS 8(R9), Y3
-	VMULPS       (R10), Y3, Y2
-	VMULPS       32(R10), Y3, Y6
-	ADDQ         CX, R10
-	VBROADCASTSS 12(R9), Y7
-	VMULPS       (R10), Y7, Y3
-	VMULPS       32(R10), Y7, Y7
-	MOVQ         SI, R10
-	LEAQ         (R10)(DI*2), R12
-	ADDQ         DI, R12
-	MOVQ         k+48(FP), R11
-	MOVQ         DX, R13
-	LEAQ         (R13)(BX*1), R14
-	LEAQ         (R14)(BX*1), DX
+	MOVQ   SI, R10
+	LEAQ   (R10)(DI*2), R12
+	ADDQ   DI, R12
+	MOVQ   k+48(FP), R11
+	MOVQ   DX, R13
+	LEAQ   (R13)(BX*1), R14
+	LEAQ   (R14)(BX*1), DX
 
 widefour:
 	CMPQ         R11, $0x04
 	JL           wideone
+	PREFETCHT0   (R13)(R8*1)
+	PREFETCHT0   64(R13)(R8*1)
+	PREFETCHT0   (R14)(R8*1)
+	PREFETCHT0   64(R14)(R8*1)
 	VMOVUPS      (R13), Y8
 	VMOVUPS      (R14), Y9
 	VBROADCASTSS (R10), Y10
@@ -21022,34 +20837,28 @@ wideout:
 	VMOVUPS Y3, (R10)
 	VMOVUPS Y7, 32(R10)
 	ADDQ    $0x40, AX
-	SUBQ    $0x02, R8
+	SUBQ    $0x02, R9
 	JMP     wide
 
 single:
-	TESTQ        R8, R8
-	JZ           done
-	MOVQ         AX, R10
-	VBROADCASTSS (R9), Y0
-	VMULPS       (R10), Y0, Y0
-	ADDQ         CX, R10
-	VBROADCASTSS 4(R9), Y1
-	VMULPS       (R10), Y1, Y1
-	ADDQ         CX, R10
-	VBROADCASTSS 8(R9), Y2
-	VMULPS       (R10), Y2, Y2
-	ADDQ         CX, R10
-	VBROADCASTSS 12(R9), Y3
-	VMULPS       (R10), Y3, Y3
-	MOVQ         SI, R10
-	LEAQ         (R10)(DI*2), R12
-	ADDQ         DI, R12
-	MOVQ         k+48(FP), R11
-	MOVQ         DX, R13
-	LEAQ         (R13)(BX*1), DX
+	TESTQ  R9, R9
+	JZ     done
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   SI, R10
+	LEAQ   (R10)(DI*2), R12
+	ADDQ   DI, R12
+	MOVQ   k+48(FP), R11
+	MOVQ   DX, R13
+	LEAQ   (R13)(BX*1), DX
 
 singlefour:
 	CMPQ         R11, $0x04
 	JL           singleone
+	PREFETCHT0   (R13)(R8*1)
+	PREFETCHT0   64(R13)(R8*1)
 	VMOVUPS      (R13), Y4
 	VBROADCASTSS (R10), Y5
 	VFMADD231PS  Y5, Y4, Y0
@@ -21120,7 +20929,262 @@ singleout:
 	ADDQ    CX, R10
 	VMOVUPS Y3, (R10)
 	ADDQ    $0x20, AX
-	DECQ    R8
+	DECQ    R9
+	JMP     single
+
+done:
+	VZEROUPPER
+	RET
+
+// func fmatAccF32x4(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int, alpha *float32)
+// Requires: AVX, FMA3, MMX+
+TEXT ·fmatAccF32x4(SB), NOSPLIT, $0-80
+	MOVQ dst+0(FP), AX
+	MOVQ ldd+8(FP), CX
+	MOVQ w+16(FP), DX
+	MOVQ stride+24(FP), BX
+	MOVQ x+32(FP), SI
+	MOVQ ldx+40(FP), DI
+	MOVQ ahead+64(FP), R8
+	MOVQ count+56(FP), R9
+	MOVQ alpha+72(FP), R10
+
+wide:
+	CMPQ         R9, $0x02
+	JL           single
+	MOVQ         AX, R11
+	VBROADCASTSS (R10), Y1
+	VMULPS       (R11), Y1, Y0
+	VMULPS       32(R11), Y1, Y4
+	ADDQ         CX, R11
+	VBROADCASTSS 4(R10), Y2
+	VMULPS       (R11), Y2, Y1
+	VMULPS       32(R11), Y2, Y5
+	ADDQ         CX, R11
+	VBROADCASTSS 8(R10), Y3
+	VMULPS       (R11), Y3, Y2
+	VMULPS       32(R11), Y3, Y6
+	ADDQ         CX, R11
+	VBROADCASTSS 12(R10), Y7
+	VMULPS       (R11), Y7, Y3
+	VMULPS       32(R11), Y7, Y7
+	MOVQ         SI, R11
+	LEAQ         (R11)(DI*2), R13
+	ADDQ         DI, R13
+	MOVQ         k+48(FP), R12
+	MOVQ         DX, R14
+	LEAQ         (R14)(BX*1), R15
+	LEAQ         (R15)(BX*1), DX
+
+widefour:
+	CMPQ         R12, $0x04
+	JL           wideone
+	PREFETCHT0   (R14)(R8*1)
+	PREFETCHT0   64(R14)(R8*1)
+	PREFETCHT0   (R15)(R8*1)
+	PREFETCHT0   64(R15)(R8*1)
+	VMOVUPS      (R14), Y8
+	VMOVUPS      (R15), Y9
+	VBROADCASTSS (R11), Y10
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
+	VBROADCASTSS (R11)(DI*1), Y10
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
+	VBROADCASTSS (R11)(DI*2), Y10
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
+	VBROADCASTSS (R13), Y10
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
+	VMOVUPS      32(R14), Y8
+	VMOVUPS      32(R15), Y9
+	VBROADCASTSS 4(R11), Y10
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
+	VBROADCASTSS 4(R11)(DI*1), Y10
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
+	VBROADCASTSS 4(R11)(DI*2), Y10
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
+	VBROADCASTSS 4(R13), Y10
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
+	VMOVUPS      64(R14), Y8
+	VMOVUPS      64(R15), Y9
+	VBROADCASTSS 8(R11), Y10
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
+	VBROADCASTSS 8(R11)(DI*1), Y10
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
+	VBROADCASTSS 8(R11)(DI*2), Y10
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
+	VBROADCASTSS 8(R13), Y10
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
+	VMOVUPS      96(R14), Y8
+	VMOVUPS      96(R15), Y9
+	VBROADCASTSS 12(R11), Y10
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
+	VBROADCASTSS 12(R11)(DI*1), Y10
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
+	VBROADCASTSS 12(R11)(DI*2), Y10
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
+	VBROADCASTSS 12(R13), Y10
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
+	ADDQ         $0x00000080, R14
+	ADDQ         $0x00000080, R15
+	ADDQ         $0x10, R11
+	ADDQ         $0x10, R13
+	SUBQ         $0x04, R12
+	JMP          widefour
+
+wideone:
+	TESTQ        R12, R12
+	JZ           wideout
+	VMOVUPS      (R14), Y8
+	VMOVUPS      (R15), Y9
+	VBROADCASTSS (R11), Y10
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
+	VBROADCASTSS (R11)(DI*1), Y10
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
+	VBROADCASTSS (R11)(DI*2), Y10
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
+	VBROADCASTSS (R13), Y10
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
+	ADDQ         $0x20, R14
+	ADDQ         $0x20, R15
+	ADDQ         $0x04, R11
+	ADDQ         $0x04, R13
+	DECQ         R12
+	JMP          wideone
+
+wideout:
+	MOVQ    AX, R11
+	VMOVUPS Y0, (R11)
+	VMOVUPS Y4, 32(R11)
+	ADDQ    CX, R11
+	VMOVUPS Y1, (R11)
+	VMOVUPS Y5, 32(R11)
+	ADDQ    CX, R11
+	VMOVUPS Y2, (R11)
+	VMOVUPS Y6, 32(R11)
+	ADDQ    CX, R11
+	VMOVUPS Y3, (R11)
+	VMOVUPS Y7, 32(R11)
+	ADDQ    $0x40, AX
+	SUBQ    $0x02, R9
+	JMP     wide
+
+single:
+	TESTQ        R9, R9
+	JZ           done
+	MOVQ         AX, R11
+	VBROADCASTSS (R10), Y0
+	VMULPS       (R11), Y0, Y0
+	ADDQ         CX, R11
+	VBROADCASTSS 4(R10), Y1
+	VMULPS       (R11), Y1, Y1
+	ADDQ         CX, R11
+	VBROADCASTSS 8(R10), Y2
+	VMULPS       (R11), Y2, Y2
+	ADDQ         CX, R11
+	VBROADCASTSS 12(R10), Y3
+	VMULPS       (R11), Y3, Y3
+	MOVQ         SI, R11
+	LEAQ         (R11)(DI*2), R13
+	ADDQ         DI, R13
+	MOVQ         k+48(FP), R12
+	MOVQ         DX, R14
+	LEAQ         (R14)(BX*1), DX
+
+singlefour:
+	CMPQ         R12, $0x04
+	JL           singleone
+	PREFETCHT0   (R14)(R8*1)
+	PREFETCHT0   64(R14)(R8*1)
+	VMOVUPS      (R14), Y4
+	VBROADCASTSS (R11), Y5
+	VFMADD231PS  Y5, Y4, Y0
+	VBROADCASTSS (R11)(DI*1), Y5
+	VFMADD231PS  Y5, Y4, Y1
+	VBROADCASTSS (R11)(DI*2), Y5
+	VFMADD231PS  Y5, Y4, Y2
+	VBROADCASTSS (R13), Y5
+	VFMADD231PS  Y5, Y4, Y3
+	VMOVUPS      32(R14), Y4
+	VBROADCASTSS 4(R11), Y5
+	VFMADD231PS  Y5, Y4, Y0
+	VBROADCASTSS 4(R11)(DI*1), Y5
+	VFMADD231PS  Y5, Y4, Y1
+	VBROADCASTSS 4(R11)(DI*2), Y5
+	VFMADD231PS  Y5, Y4, Y2
+	VBROADCASTSS 4(R13), Y5
+	VFMADD231PS  Y5, Y4, Y3
+	VMOVUPS      64(R14), Y4
+	VBROADCASTSS 8(R11), Y5
+	VFMADD231PS  Y5, Y4, Y0
+	VBROADCASTSS 8(R11)(DI*1), Y5
+	VFMADD231PS  Y5, Y4, Y1
+	VBROADCASTSS 8(R11)(DI*2), Y5
+	VFMADD231PS  Y5, Y4, Y2
+	VBROADCASTSS 8(R13), Y5
+	VFMADD231PS  Y5, Y4, Y3
+	VMOVUPS      96(R14), Y4
+	VBROADCASTSS 12(R11), Y5
+	VFMADD231PS  Y5, Y4, Y0
+	VBROADCASTSS 12(R11)(DI*1), Y5
+	VFMADD231PS  Y5, Y4, Y1
+	VBROADCASTSS 12(R11)(DI*2), Y5
+	VFMADD231PS  Y5, Y4, Y2
+	VBROADCASTSS 12(R13), Y5
+	VFMADD231PS  Y5, Y4, Y3
+	ADDQ         $0x00000080, R14
+	ADDQ         $0x10, R11
+	ADDQ         $0x10, R13
+	SUBQ         $0x04, R12
+	JMP          singlefour
+
+singleone:
+	TESTQ        R12, R12
+	JZ           singleout
+	VMOVUPS      (R14), Y4
+	VBROADCASTSS (R11), Y5
+	VFMADD231PS  Y5, Y4, Y0
+	VBROADCASTSS (R11)(DI*1), Y5
+	VFMADD231PS  Y5, Y4, Y1
+	VBROADCASTSS (R11)(DI*2), Y5
+	VFMADD231PS  Y5, Y4, Y2
+	VBROADCASTSS (R13), Y5
+	VFMADD231PS  Y5, Y4, Y3
+	ADDQ         $0x20, R14
+	ADDQ         $0x04, R11
+	ADDQ         $0x04, R13
+	DECQ         R12
+	JMP          singleone
+
+singleout:
+	MOVQ    AX, R11
+	VMOVUPS Y0, (R11)
+	ADDQ    CX, R11
+	VMOVUPS Y1, (R11)
+	ADDQ    CX, R11
+	VMOVUPS Y2, (R11)
+	ADDQ    CX, R11
+	VMOVUPS Y3, (R11)
+	ADDQ    $0x20, AX
+	DECQ    R9
 	JMP     single
 
 done:
@@ -21144,192 +21208,40 @@ vec:
 	VZEROUPPER
 	RET
 
-// func fmatF16x1(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int)
-// Requires: AVX, F16C, FMA3
-TEXT ·fmatF16x1(SB), NOSPLIT, $0-64
+// func fmatF16x1(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int)
+// Requires: AVX, F16C, FMA3, MMX+
+TEXT ·fmatF16x1(SB), NOSPLIT, $0-72
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
 	MOVQ w+16(FP), CX
 	MOVQ stride+24(FP), DX
 	MOVQ x+32(FP), BX
 	MOVQ ldx+40(FP), SI
-	MOVQ count+56(FP), SI
+	MOVQ ahead+64(FP), SI
+	MOVQ count+56(FP), DI
 
 wide:
-	CMPQ   SI, $0x04
+	CMPQ   DI, $0x04
 	JL     single
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   BX, DI
-	MOVQ   k+48(FP), R8
-	MOVQ   CX, R9
-	LEAQ   (R9)(DX*1), R10
+	MOVQ   BX, R8
+	MOVQ   k+48(FP), R9
+	MOVQ   CX, R10
 	LEAQ   (R10)(DX*1), R11
 	LEAQ   (R11)(DX*1), R12
-	LEAQ   (R12)(DX*1), CX
-
-widefour:
-	CMPQ         R8, $0x04
-	JL           wideone
-	VCVTPH2PS    (R9), Y4
-	VCVTPH2PS    (R10), Y5
-	VCVTPH2PS    (R11), Y6
-	VCVTPH2PS    (R12), Y7
-	VBROADCASTSS (DI), Y8
-	VFMADD231PS  Y8, Y4, Y0
-	VFMADD231PS  Y8, Y5, Y1
-	VFMADD231PS  Y8, Y6, Y2
-	VFMADD231PS  Y8, Y7, Y3
-	VCVTPH2PS    16(R9), Y4
-	VCVTPH2PS    16(R10), Y5
-	VCVTPH2PS    16(R11), Y6
-	VCVTPH2PS    16(R12), Y7
-	VBROADCASTSS 4(DI), Y8
-	VFMADD231PS  Y8, Y4, Y0
-	VFMADD231PS  Y8, Y5, Y1
-	VFMADD231PS  Y8, Y6, Y2
-	VFMADD231PS  Y8, Y7, Y3
-	VCVTPH2PS    32(R9), Y4
-	VCVTPH2PS    32(R10), Y5
-	VCVTPH2PS    32(R11), Y6
-	VCVTPH2PS    32(R12), Y7
-	VBROADCASTSS 8(DI), Y8
-	VFMADD231PS  Y8, Y4, Y0
-	VFMADD231PS  Y8, Y5, Y1
-	VFMADD231PS  Y8, Y6, Y2
-	VFMADD231PS  Y8, Y7, Y3
-	VCVTPH2PS    48(R9), Y4
-	VCVTPH2PS    48(R10), Y5
-	VCVTPH2PS    48(R11), Y6
-	VCVTPH2PS    48(R12), Y7
-	VBROADCASTSS 12(DI), Y8
-	VFMADD231PS  Y8, Y4, Y0
-	VFMADD231PS  Y8, Y5, Y1
-	VFMADD231PS  Y8, Y6, Y2
-	VFMADD231PS  Y8, Y7, Y3
-	ADDQ         $0x40, R9
-	ADDQ         $0x40, R10
-	ADDQ         $0x40, R11
-	ADDQ         $0x40, R12
-	ADDQ         $0x10, DI
-	SUBQ         $0x04, R8
-	JMP          widefour
-
-wideone:
-	TESTQ        R8, R8
-	JZ           wideout
-	VCVTPH2PS    (R9), Y4
-	VCVTPH2PS    (R10), Y5
-	VCVTPH2PS    (R11), Y6
-	VCVTPH2PS    (R12), Y7
-	VBROADCASTSS (DI), Y8
-	VFMADD231PS  Y8, Y4, Y0
-	VFMADD231PS  Y8, Y5, Y1
-	VFMADD231PS  Y8, Y6, Y2
-	VFMADD231PS  Y8, Y7, Y3
-	ADDQ         $0x10, R9
-	ADDQ         $0x10, R10
-	ADDQ         $0x10, R11
-	ADDQ         $0x10, R12
-	ADDQ         $0x04, DI
-	DECQ         R8
-	JMP          wideone
-
-wideout:
-	MOVQ    AX, DI
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, 64(DI)
-	VMOVUPS Y3, 96(DI)
-	ADDQ    $0x00000080, AX
-	SUBQ    $0x04, SI
-	JMP     wide
-
-single:
-	TESTQ  SI, SI
-	JZ     done
-	VXORPS Y0, Y0, Y0
-	MOVQ   BX, DI
-	MOVQ   k+48(FP), R8
-	MOVQ   CX, R9
-	LEAQ   (R9)(DX*1), CX
-
-singlefour:
-	CMPQ         R8, $0x04
-	JL           singleone
-	VCVTPH2PS    (R9), Y1
-	VBROADCASTSS (DI), Y2
-	VFMADD231PS  Y2, Y1, Y0
-	VCVTPH2PS    16(R9), Y1
-	VBROADCASTSS 4(DI), Y2
-	VFMADD231PS  Y2, Y1, Y0
-	VCVTPH2PS    32(R9), Y1
-	VBROADCASTSS 8(DI), Y2
-	VFMADD231PS  Y2, Y1, Y0
-	VCVTPH2PS    48(R9), Y1
-	VBROADCASTSS 12(DI), Y2
-	VFMADD231PS  Y2, Y1, Y0
-	ADDQ         $0x40, R9
-	ADDQ         $0x10, DI
-	SUBQ         $0x04, R8
-	JMP          singlefour
-
-singleone:
-	TESTQ        R8, R8
-	JZ           singleout
-	VCVTPH2PS    (R9), Y1
-	VBROADCASTSS (DI), Y2
-	VFMADD231PS  Y2, Y1, Y0
-	ADDQ         $0x10, R9
-	ADDQ         $0x04, DI
-	DECQ         R8
-	JMP          singleone
-
-singleout:
-	MOVQ    AX, DI
-	VMOVUPS Y0, (DI)
-	ADDQ    $0x20, AX
-	DECQ    SI
-	JMP     single
-
-done:
-	VZEROUPPER
-	RET
-
-// func fmatAccF16x1(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, alpha *float32)
-// Requires: AVX, F16C, FMA3
-TEXT ·fmatAccF16x1(SB), NOSPLIT, $0-72
-	MOVQ dst+0(FP), AX
-	MOVQ ldd+8(FP), CX
-	MOVQ w+16(FP), CX
-	MOVQ stride+24(FP), DX
-	MOVQ x+32(FP), BX
-	MOVQ ldx+40(FP), SI
-	MOVQ count+56(FP), SI
-	MOVQ alpha+64(FP), DI
-
-wide:
-	CMPQ         SI, $0x04
-	JL           single
-	MOVQ         AX, R8
-	VBROADCASTSS (DI), Y3
-	VMULPS       (R8), Y3, Y0
-	VMULPS       32(R8), Y3, Y1
-	VMULPS       64(R8), Y3, Y2
-	VMULPS       96(R8), Y3, Y3
-	MOVQ         BX, R8
-	MOVQ         k+48(FP), R9
-	MOVQ         CX, R10
-	LEAQ         (R10)(DX*1), R11
-	LEAQ         (R11)(DX*1), R12
-	LEAQ         (R12)(DX*1), R13
-	LEAQ         (R13)(DX*1), CX
+	LEAQ   (R12)(DX*1), R13
+	LEAQ   (R13)(DX*1), CX
 
 widefour:
 	CMPQ         R9, $0x04
 	JL           wideone
+	PREFETCHT0   (R10)(SI*1)
+	PREFETCHT0   (R11)(SI*1)
+	PREFETCHT0   (R12)(SI*1)
+	PREFETCHT0   (R13)(SI*1)
 	VCVTPH2PS    (R10), Y4
 	VCVTPH2PS    (R11), Y5
 	VCVTPH2PS    (R12), Y6
@@ -21401,23 +21313,22 @@ wideout:
 	VMOVUPS Y2, 64(R8)
 	VMOVUPS Y3, 96(R8)
 	ADDQ    $0x00000080, AX
-	SUBQ    $0x04, SI
+	SUBQ    $0x04, DI
 	JMP     wide
 
 single:
-	TESTQ        SI, SI
-	JZ           done
-	MOVQ         AX, R8
-	VBROADCASTSS (DI), Y0
-	VMULPS       (R8), Y0, Y0
-	MOVQ         BX, R8
-	MOVQ         k+48(FP), R9
-	MOVQ         CX, R10
-	LEAQ         (R10)(DX*1), CX
+	TESTQ  DI, DI
+	JZ     done
+	VXORPS Y0, Y0, Y0
+	MOVQ   BX, R8
+	MOVQ   k+48(FP), R9
+	MOVQ   CX, R10
+	LEAQ   (R10)(DX*1), CX
 
 singlefour:
 	CMPQ         R9, $0x04
 	JL           singleone
+	PREFETCHT0   (R10)(SI*1)
 	VCVTPH2PS    (R10), Y1
 	VBROADCASTSS (R8), Y2
 	VFMADD231PS  Y2, Y1, Y0
@@ -21450,74 +21361,90 @@ singleout:
 	MOVQ    AX, R8
 	VMOVUPS Y0, (R8)
 	ADDQ    $0x20, AX
-	DECQ    SI
+	DECQ    DI
 	JMP     single
 
 done:
 	VZEROUPPER
 	RET
 
-// func fmatF16x2(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int)
-// Requires: AVX, F16C, FMA3
-TEXT ·fmatF16x2(SB), NOSPLIT, $0-64
+// func fmatAccF16x1(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int, alpha *float32)
+// Requires: AVX, F16C, FMA3, MMX+
+TEXT ·fmatAccF16x1(SB), NOSPLIT, $0-80
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
-	MOVQ w+16(FP), DX
-	MOVQ stride+24(FP), BX
-	MOVQ x+32(FP), SI
-	MOVQ ldx+40(FP), DI
-	MOVQ count+56(FP), R8
+	MOVQ w+16(FP), CX
+	MOVQ stride+24(FP), DX
+	MOVQ x+32(FP), BX
+	MOVQ ldx+40(FP), SI
+	MOVQ ahead+64(FP), SI
+	MOVQ count+56(FP), DI
+	MOVQ alpha+72(FP), R8
 
 wide:
-	CMPQ   R8, $0x02
-	JL     single
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	MOVQ   SI, R9
-	MOVQ   k+48(FP), R10
-	MOVQ   DX, R11
-	LEAQ   (R11)(BX*1), R12
-	LEAQ   (R12)(BX*1), DX
+	CMPQ         DI, $0x04
+	JL           single
+	MOVQ         AX, R9
+	VBROADCASTSS (R8), Y3
+	VMULPS       (R9), Y3, Y0
+	VMULPS       32(R9), Y3, Y1
+	VMULPS       64(R9), Y3, Y2
+	VMULPS       96(R9), Y3, Y3
+	MOVQ         BX, R9
+	MOVQ         k+48(FP), R10
+	MOVQ         CX, R11
+	LEAQ         (R11)(DX*1), R12
+	LEAQ         (R12)(DX*1), R13
+	LEAQ         (R13)(DX*1), R14
+	LEAQ         (R14)(DX*1), CX
 
 widefour:
 	CMPQ         R10, $0x04
 	JL           wideone
+	PREFETCHT0   (R11)(SI*1)
+	PREFETCHT0   (R12)(SI*1)
+	PREFETCHT0   (R13)(SI*1)
+	PREFETCHT0   (R14)(SI*1)
 	VCVTPH2PS    (R11), Y4
 	VCVTPH2PS    (R12), Y5
-	VBROADCASTSS (R9), Y6
-	VFMADD231PS  Y6, Y4, Y0
-	VFMADD231PS  Y6, Y5, Y2
-	VBROADCASTSS (R9)(DI*1), Y6
-	VFMADD231PS  Y6, Y4, Y1
-	VFMADD231PS  Y6, Y5, Y3
+	VCVTPH2PS    (R13), Y6
+	VCVTPH2PS    (R14), Y7
+	VBROADCASTSS (R9), Y8
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y3
 	VCVTPH2PS    16(R11), Y4
 	VCVTPH2PS    16(R12), Y5
-	VBROADCASTSS 4(R9), Y6
-	VFMADD231PS  Y6, Y4, Y0
-	VFMADD231PS  Y6, Y5, Y2
-	VBROADCASTSS 4(R9)(DI*1), Y6
-	VFMADD231PS  Y6, Y4, Y1
-	VFMADD231PS  Y6, Y5, Y3
+	VCVTPH2PS    16(R13), Y6
+	VCVTPH2PS    16(R14), Y7
+	VBROADCASTSS 4(R9), Y8
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y3
 	VCVTPH2PS    32(R11), Y4
 	VCVTPH2PS    32(R12), Y5
-	VBROADCASTSS 8(R9), Y6
-	VFMADD231PS  Y6, Y4, Y0
-	VFMADD231PS  Y6, Y5, Y2
-	VBROADCASTSS 8(R9)(DI*1), Y6
-	VFMADD231PS  Y6, Y4, Y1
-	VFMADD231PS  Y6, Y5, Y3
+	VCVTPH2PS    32(R13), Y6
+	VCVTPH2PS    32(R14), Y7
+	VBROADCASTSS 8(R9), Y8
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y3
 	VCVTPH2PS    48(R11), Y4
 	VCVTPH2PS    48(R12), Y5
-	VBROADCASTSS 12(R9), Y6
-	VFMADD231PS  Y6, Y4, Y0
-	VFMADD231PS  Y6, Y5, Y2
-	VBROADCASTSS 12(R9)(DI*1), Y6
-	VFMADD231PS  Y6, Y4, Y1
-	VFMADD231PS  Y6, Y5, Y3
+	VCVTPH2PS    48(R13), Y6
+	VCVTPH2PS    48(R14), Y7
+	VBROADCASTSS 12(R9), Y8
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y3
 	ADDQ         $0x40, R11
 	ADDQ         $0x40, R12
+	ADDQ         $0x40, R13
+	ADDQ         $0x40, R14
 	ADDQ         $0x10, R9
 	SUBQ         $0x04, R10
 	JMP          widefour
@@ -21527,14 +21454,17 @@ wideone:
 	JZ           wideout
 	VCVTPH2PS    (R11), Y4
 	VCVTPH2PS    (R12), Y5
-	VBROADCASTSS (R9), Y6
-	VFMADD231PS  Y6, Y4, Y0
-	VFMADD231PS  Y6, Y5, Y2
-	VBROADCASTSS (R9)(DI*1), Y6
-	VFMADD231PS  Y6, Y4, Y1
-	VFMADD231PS  Y6, Y5, Y3
+	VCVTPH2PS    (R13), Y6
+	VCVTPH2PS    (R14), Y7
+	VBROADCASTSS (R9), Y8
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y3
 	ADDQ         $0x10, R11
 	ADDQ         $0x10, R12
+	ADDQ         $0x10, R13
+	ADDQ         $0x10, R14
 	ADDQ         $0x04, R9
 	DECQ         R10
 	JMP          wideone
@@ -21542,47 +21472,40 @@ wideone:
 wideout:
 	MOVQ    AX, R9
 	VMOVUPS Y0, (R9)
-	VMOVUPS Y2, 32(R9)
-	ADDQ    CX, R9
-	VMOVUPS Y1, (R9)
-	VMOVUPS Y3, 32(R9)
-	ADDQ    $0x40, AX
-	SUBQ    $0x02, R8
+	VMOVUPS Y1, 32(R9)
+	VMOVUPS Y2, 64(R9)
+	VMOVUPS Y3, 96(R9)
+	ADDQ    $0x00000080, AX
+	SUBQ    $0x04, DI
 	JMP     wide
 
 single:
-	TESTQ  R8, R8
-	JZ     done
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	MOVQ   SI, R9
-	MOVQ   k+48(FP), R10
-	MOVQ   DX, R11
-	LEAQ   (R11)(BX*1), DX
+	TESTQ        DI, DI
+	JZ           done
+	MOVQ         AX, R9
+	VBROADCASTSS (R8), Y0
+	VMULPS       (R9), Y0, Y0
+	MOVQ         BX, R9
+	MOVQ         k+48(FP), R10
+	MOVQ         CX, R11
+	LEAQ         (R11)(DX*1), CX
 
 singlefour:
 	CMPQ         R10, $0x04
 	JL           singleone
-	VCVTPH2PS    (R11), Y2
-	VBROADCASTSS (R9), Y3
-	VFMADD231PS  Y3, Y2, Y0
-	VBROADCASTSS (R9)(DI*1), Y3
-	VFMADD231PS  Y3, Y2, Y1
-	VCVTPH2PS    16(R11), Y2
-	VBROADCASTSS 4(R9), Y3
-	VFMADD231PS  Y3, Y2, Y0
-	VBROADCASTSS 4(R9)(DI*1), Y3
-	VFMADD231PS  Y3, Y2, Y1
-	VCVTPH2PS    32(R11), Y2
-	VBROADCASTSS 8(R9), Y3
-	VFMADD231PS  Y3, Y2, Y0
-	VBROADCASTSS 8(R9)(DI*1), Y3
-	VFMADD231PS  Y3, Y2, Y1
-	VCVTPH2PS    48(R11), Y2
-	VBROADCASTSS 12(R9), Y3
-	VFMADD231PS  Y3, Y2, Y0
-	VBROADCASTSS 12(R9)(DI*1), Y3
-	VFMADD231PS  Y3, Y2, Y1
+	PREFETCHT0   (R11)(SI*1)
+	VCVTPH2PS    (R11), Y1
+	VBROADCASTSS (R9), Y2
+	VFMADD231PS  Y2, Y1, Y0
+	VCVTPH2PS    16(R11), Y1
+	VBROADCASTSS 4(R9), Y2
+	VFMADD231PS  Y2, Y1, Y0
+	VCVTPH2PS    32(R11), Y1
+	VBROADCASTSS 8(R9), Y2
+	VFMADD231PS  Y2, Y1, Y0
+	VCVTPH2PS    48(R11), Y1
+	VBROADCASTSS 12(R9), Y2
+	VFMADD231PS  Y2, Y1, Y0
 	ADDQ         $0x40, R11
 	ADDQ         $0x10, R9
 	SUBQ         $0x04, R10
@@ -21591,11 +21514,9 @@ singlefour:
 singleone:
 	TESTQ        R10, R10
 	JZ           singleout
-	VCVTPH2PS    (R11), Y2
-	VBROADCASTSS (R9), Y3
-	VFMADD231PS  Y3, Y2, Y0
-	VBROADCASTSS (R9)(DI*1), Y3
-	VFMADD231PS  Y3, Y2, Y1
+	VCVTPH2PS    (R11), Y1
+	VBROADCASTSS (R9), Y2
+	VFMADD231PS  Y2, Y1, Y0
 	ADDQ         $0x10, R11
 	ADDQ         $0x04, R9
 	DECQ         R10
@@ -21604,48 +21525,44 @@ singleone:
 singleout:
 	MOVQ    AX, R9
 	VMOVUPS Y0, (R9)
-	ADDQ    CX, R9
-	VMOVUPS Y1, (R9)
 	ADDQ    $0x20, AX
-	DECQ    R8
+	DECQ    DI
 	JMP     single
 
 done:
 	VZEROUPPER
 	RET
 
-// func fmatAccF16x2(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, alpha *float32)
-// Requires: AVX, F16C, FMA3
-TEXT ·fmatAccF16x2(SB), NOSPLIT, $0-72
+// func fmatF16x2(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int)
+// Requires: AVX, F16C, FMA3, MMX+
+TEXT ·fmatF16x2(SB), NOSPLIT, $0-72
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
 	MOVQ w+16(FP), DX
 	MOVQ stride+24(FP), BX
 	MOVQ x+32(FP), SI
 	MOVQ ldx+40(FP), DI
-	MOVQ count+56(FP), R8
-	MOVQ alpha+64(FP), R9
+	MOVQ ahead+64(FP), R8
+	MOVQ count+56(FP), R9
 
 wide:
-	CMPQ         R8, $0x02
-	JL           single
-	MOVQ         AX, R10
-	VBROADCASTSS (R9), Y1
-	VMULPS       (R10), Y1, Y0
-	VMULPS       32(R10), Y1, Y2
-	ADDQ         CX, R10
-	VBROADCASTSS 4(R9), Y3
-	VMULPS       (R10), Y3, Y1
-	VMULPS       32(R10), Y3, Y3
-	MOVQ         SI, R10
-	MOVQ         k+48(FP), R11
-	MOVQ         DX, R12
-	LEAQ         (R12)(BX*1), R13
-	LEAQ         (R13)(BX*1), DX
+	CMPQ   R9, $0x02
+	JL     single
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   SI, R10
+	MOVQ   k+48(FP), R11
+	MOVQ   DX, R12
+	LEAQ   (R12)(BX*1), R13
+	LEAQ   (R13)(BX*1), DX
 
 widefour:
 	CMPQ         R11, $0x04
 	JL           wideone
+	PREFETCHT0   (R12)(R8*1)
+	PREFETCHT0   (R13)(R8*1)
 	VCVTPH2PS    (R12), Y4
 	VCVTPH2PS    (R13), Y5
 	VBROADCASTSS (R10), Y6
@@ -21709,26 +21626,23 @@ wideout:
 	VMOVUPS Y1, (R10)
 	VMOVUPS Y3, 32(R10)
 	ADDQ    $0x40, AX
-	SUBQ    $0x02, R8
+	SUBQ    $0x02, R9
 	JMP     wide
 
 single:
-	TESTQ        R8, R8
-	JZ           done
-	MOVQ         AX, R10
-	VBROADCASTSS (R9), Y0
-	VMULPS       (R10), Y0, Y0
-	ADDQ         CX, R10
-	VBROADCASTSS 4(R9), Y1
-	VMULPS       (R10), Y1, Y1
-	MOVQ         SI, R10
-	MOVQ         k+48(FP), R11
-	MOVQ         DX, R12
-	LEAQ         (R12)(BX*1), DX
+	TESTQ  R9, R9
+	JZ     done
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	MOVQ   SI, R10
+	MOVQ   k+48(FP), R11
+	MOVQ   DX, R12
+	LEAQ   (R12)(BX*1), DX
 
 singlefour:
 	CMPQ         R11, $0x04
 	JL           singleone
+	PREFETCHT0   (R12)(R8*1)
 	VCVTPH2PS    (R12), Y2
 	VBROADCASTSS (R10), Y3
 	VFMADD231PS  Y3, Y2, Y0
@@ -21773,26 +21687,197 @@ singleout:
 	ADDQ    CX, R10
 	VMOVUPS Y1, (R10)
 	ADDQ    $0x20, AX
-	DECQ    R8
+	DECQ    R9
 	JMP     single
 
 done:
 	VZEROUPPER
 	RET
 
-// func fmatF16x3(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int)
-// Requires: AVX, F16C, FMA3
-TEXT ·fmatF16x3(SB), NOSPLIT, $0-64
+// func fmatAccF16x2(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int, alpha *float32)
+// Requires: AVX, F16C, FMA3, MMX+
+TEXT ·fmatAccF16x2(SB), NOSPLIT, $0-80
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
 	MOVQ w+16(FP), DX
 	MOVQ stride+24(FP), BX
 	MOVQ x+32(FP), SI
 	MOVQ ldx+40(FP), DI
-	MOVQ count+56(FP), R8
+	MOVQ ahead+64(FP), R8
+	MOVQ count+56(FP), R9
+	MOVQ alpha+72(FP), R10
 
 wide:
-	CMPQ   R8, $0x02
+	CMPQ         R9, $0x02
+	JL           single
+	MOVQ         AX, R11
+	VBROADCASTSS (R10), Y1
+	VMULPS       (R11), Y1, Y0
+	VMULPS       32(R11), Y1, Y2
+	ADDQ         CX, R11
+	VBROADCASTSS 4(R10), Y3
+	VMULPS       (R11), Y3, Y1
+	VMULPS       32(R11), Y3, Y3
+	MOVQ         SI, R11
+	MOVQ         k+48(FP), R12
+	MOVQ         DX, R13
+	LEAQ         (R13)(BX*1), R14
+	LEAQ         (R14)(BX*1), DX
+
+widefour:
+	CMPQ         R12, $0x04
+	JL           wideone
+	PREFETCHT0   (R13)(R8*1)
+	PREFETCHT0   (R14)(R8*1)
+	VCVTPH2PS    (R13), Y4
+	VCVTPH2PS    (R14), Y5
+	VBROADCASTSS (R11), Y6
+	VFMADD231PS  Y6, Y4, Y0
+	VFMADD231PS  Y6, Y5, Y2
+	VBROADCASTSS (R11)(DI*1), Y6
+	VFMADD231PS  Y6, Y4, Y1
+	VFMADD231PS  Y6, Y5, Y3
+	VCVTPH2PS    16(R13), Y4
+	VCVTPH2PS    16(R14), Y5
+	VBROADCASTSS 4(R11), Y6
+	VFMADD231PS  Y6, Y4, Y0
+	VFMADD231PS  Y6, Y5, Y2
+	VBROADCASTSS 4(R11)(DI*1), Y6
+	VFMADD231PS  Y6, Y4, Y1
+	VFMADD231PS  Y6, Y5, Y3
+	VCVTPH2PS    32(R13), Y4
+	VCVTPH2PS    32(R14), Y5
+	VBROADCASTSS 8(R11), Y6
+	VFMADD231PS  Y6, Y4, Y0
+	VFMADD231PS  Y6, Y5, Y2
+	VBROADCASTSS 8(R11)(DI*1), Y6
+	VFMADD231PS  Y6, Y4, Y1
+	VFMADD231PS  Y6, Y5, Y3
+	VCVTPH2PS    48(R13), Y4
+	VCVTPH2PS    48(R14), Y5
+	VBROADCASTSS 12(R11), Y6
+	VFMADD231PS  Y6, Y4, Y0
+	VFMADD231PS  Y6, Y5, Y2
+	VBROADCASTSS 12(R11)(DI*1), Y6
+	VFMADD231PS  Y6, Y4, Y1
+	VFMADD231PS  Y6, Y5, Y3
+	ADDQ         $0x40, R13
+	ADDQ         $0x40, R14
+	ADDQ         $0x10, R11
+	SUBQ         $0x04, R12
+	JMP          widefour
+
+wideone:
+	TESTQ        R12, R12
+	JZ           wideout
+	VCVTPH2PS    (R13), Y4
+	VCVTPH2PS    (R14), Y5
+	VBROADCASTSS (R11), Y6
+	VFMADD231PS  Y6, Y4, Y0
+	VFMADD231PS  Y6, Y5, Y2
+	VBROADCASTSS (R11)(DI*1), Y6
+	VFMADD231PS  Y6, Y4, Y1
+	VFMADD231PS  Y6, Y5, Y3
+	ADDQ         $0x10, R13
+	ADDQ         $0x10, R14
+	ADDQ         $0x04, R11
+	DECQ         R12
+	JMP          wideone
+
+wideout:
+	MOVQ    AX, R11
+	VMOVUPS Y0, (R11)
+	VMOVUPS Y2, 32(R11)
+	ADDQ    CX, R11
+	VMOVUPS Y1, (R11)
+	VMOVUPS Y3, 32(R11)
+	ADDQ    $0x40, AX
+	SUBQ    $0x02, R9
+	JMP     wide
+
+single:
+	TESTQ        R9, R9
+	JZ           done
+	MOVQ         AX, R11
+	VBROADCASTSS (R10), Y0
+	VMULPS       (R11), Y0, Y0
+	ADDQ         CX, R11
+	VBROADCASTSS 4(R10), Y1
+	VMULPS       (R11), Y1, Y1
+	MOVQ         SI, R11
+	MOVQ         k+48(FP), R12
+	MOVQ         DX, R13
+	LEAQ         (R13)(BX*1), DX
+
+singlefour:
+	CMPQ         R12, $0x04
+	JL           singleone
+	PREFETCHT0   (R13)(R8*1)
+	VCVTPH2PS    (R13), Y2
+	VBROADCASTSS (R11), Y3
+	VFMADD231PS  Y3, Y2, Y0
+	VBROADCASTSS (R11)(DI*1), Y3
+	VFMADD231PS  Y3, Y2, Y1
+	VCVTPH2PS    16(R13), Y2
+	VBROADCASTSS 4(R11), Y3
+	VFMADD231PS  Y3, Y2, Y0
+	VBROADCASTSS 4(R11)(DI*1), Y3
+	VFMADD231PS  Y3, Y2, Y1
+	VCVTPH2PS    32(R13), Y2
+	VBROADCASTSS 8(R11), Y3
+	VFMADD231PS  Y3, Y2, Y0
+	VBROADCASTSS 8(R11)(DI*1), Y3
+	VFMADD231PS  Y3, Y2, Y1
+	VCVTPH2PS    48(R13), Y2
+	VBROADCASTSS 12(R11), Y3
+	VFMADD231PS  Y3, Y2, Y0
+	VBROADCASTSS 12(R11)(DI*1), Y3
+	VFMADD231PS  Y3, Y2, Y1
+	ADDQ         $0x40, R13
+	ADDQ         $0x10, R11
+	SUBQ         $0x04, R12
+	JMP          singlefour
+
+singleone:
+	TESTQ        R12, R12
+	JZ           singleout
+	VCVTPH2PS    (R13), Y2
+	VBROADCASTSS (R11), Y3
+	VFMADD231PS  Y3, Y2, Y0
+	VBROADCASTSS (R11)(DI*1), Y3
+	VFMADD231PS  Y3, Y2, Y1
+	ADDQ         $0x10, R13
+	ADDQ         $0x04, R11
+	DECQ         R12
+	JMP          singleone
+
+singleout:
+	MOVQ    AX, R11
+	VMOVUPS Y0, (R11)
+	ADDQ    CX, R11
+	VMOVUPS Y1, (R11)
+	ADDQ    $0x20, AX
+	DECQ    R9
+	JMP     single
+
+done:
+	VZEROUPPER
+	RET
+
+// func fmatF16x3(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int)
+// Requires: AVX, F16C, FMA3, MMX+
+TEXT ·fmatF16x3(SB), NOSPLIT, $0-72
+	MOVQ dst+0(FP), AX
+	MOVQ ldd+8(FP), CX
+	MOVQ w+16(FP), DX
+	MOVQ stride+24(FP), BX
+	MOVQ x+32(FP), SI
+	MOVQ ldx+40(FP), DI
+	MOVQ ahead+64(FP), R8
+	MOVQ count+56(FP), R9
+
+wide:
+	CMPQ   R9, $0x02
 	JL     single
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
@@ -21800,212 +21885,17 @@ wide:
 	VXORPS Y3, Y3, Y3
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
-	MOVQ   SI, R9
-	MOVQ   k+48(FP), R10
-	MOVQ   DX, R11
-	LEAQ   (R11)(BX*1), R12
-	LEAQ   (R12)(BX*1), DX
-
-widefour:
-	CMPQ         R10, $0x04
-	JL           wideone
-	VCVTPH2PS    (R11), Y6
-	VCVTPH2PS    (R12), Y7
-	VBROADCASTSS (R9), Y8
-	VFMADD231PS  Y8, Y6, Y0
-	VFMADD231PS  Y8, Y7, Y3
-	VBROADCASTSS (R9)(DI*1), Y8
-	VFMADD231PS  Y8, Y6, Y1
-	VFMADD231PS  Y8, Y7, Y4
-	VBROADCASTSS (R9)(DI*2), Y8
-	VFMADD231PS  Y8, Y6, Y2
-	VFMADD231PS  Y8, Y7, Y5
-	VCVTPH2PS    16(R11), Y6
-	VCVTPH2PS    16(R12), Y7
-	VBROADCASTSS 4(R9), Y8
-	VFMADD231PS  Y8, Y6, Y0
-	VFMADD231PS  Y8, Y7, Y3
-	VBROADCASTSS 4(R9)(DI*1), Y8
-	VFMADD231PS  Y8, Y6, Y1
-	VFMADD231PS  Y8, Y7, Y4
-	VBROADCASTSS 4(R9)(DI*2), Y8
-	VFMADD231PS  Y8, Y6, Y2
-	VFMADD231PS  Y8, Y7, Y5
-	VCVTPH2PS    32(R11), Y6
-	VCVTPH2PS    32(R12), Y7
-	VBROADCASTSS 8(R9), Y8
-	VFMADD231PS  Y8, Y6, Y0
-	VFMADD231PS  Y8, Y7, Y3
-	VBROADCASTSS 8(R9)(DI*1), Y8
-	VFMADD231PS  Y8, Y6, Y1
-	VFMADD231PS  Y8, Y7, Y4
-	VBROADCASTSS 8(R9)(DI*2), Y8
-	VFMADD231PS  Y8, Y6, Y2
-	VFMADD231PS  Y8, Y7, Y5
-	VCVTPH2PS    48(R11), Y6
-	VCVTPH2PS    48(R12), Y7
-	VBROADCASTSS 12(R9), Y8
-	VFMADD231PS  Y8, Y6, Y0
-	VFMADD231PS  Y8, Y7, Y3
-	VBROADCASTSS 12(R9)(DI*1), Y8
-	VFMADD231PS  Y8, Y6, Y1
-	VFMADD231PS  Y8, Y7, Y4
-	VBROADCASTSS 12(R9)(DI*2), Y8
-	VFMADD231PS  Y8, Y6, Y2
-	VFMADD231PS  Y8, Y7, Y5
-	ADDQ         $0x40, R11
-	ADDQ         $0x40, R12
-	ADDQ         $0x10, R9
-	SUBQ         $0x04, R10
-	JMP          widefour
-
-wideone:
-	TESTQ        R10, R10
-	JZ           wideout
-	VCVTPH2PS    (R11), Y6
-	VCVTPH2PS    (R12), Y7
-	VBROADCASTSS (R9), Y8
-	VFMADD231PS  Y8, Y6, Y0
-	VFMADD231PS  Y8, Y7, Y3
-	VBROADCASTSS (R9)(DI*1), Y8
-	VFMADD231PS  Y8, Y6, Y1
-	VFMADD231PS  Y8, Y7, Y4
-	VBROADCASTSS (R9)(DI*2), Y8
-	VFMADD231PS  Y8, Y6, Y2
-	VFMADD231PS  Y8, Y7, Y5
-	ADDQ         $0x10, R11
-	ADDQ         $0x10, R12
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JMP          wideone
-
-wideout:
-	MOVQ    AX, R9
-	VMOVUPS Y0, (R9)
-	VMOVUPS Y3, 32(R9)
-	ADDQ    CX, R9
-	VMOVUPS Y1, (R9)
-	VMOVUPS Y4, 32(R9)
-	ADDQ    CX, R9
-	VMOVUPS Y2, (R9)
-	VMOVUPS Y5, 32(R9)
-	ADDQ    $0x40, AX
-	SUBQ    $0x02, R8
-	JMP     wide
-
-single:
-	TESTQ  R8, R8
-	JZ     done
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	MOVQ   SI, R9
-	MOVQ   k+48(FP), R10
-	MOVQ   DX, R11
-	LEAQ   (R11)(BX*1), DX
-
-singlefour:
-	CMPQ         R10, $0x04
-	JL           singleone
-	VCVTPH2PS    (R11), Y3
-	VBROADCASTSS (R9), Y4
-	VFMADD231PS  Y4, Y3, Y0
-	VBROADCASTSS (R9)(DI*1), Y4
-	VFMADD231PS  Y4, Y3, Y1
-	VBROADCASTSS (R9)(DI*2), Y4
-	VFMADD231PS  Y4, Y3, Y2
-	VCVTPH2PS    16(R11), Y3
-	VBROADCASTSS 4(R9), Y4
-	VFMADD231PS  Y4, Y3, Y0
-	VBROADCASTSS 4(R9)(DI*1), Y4
-	VFMADD231PS  Y4, Y3, Y1
-	VBROADCASTSS 4(R9)(DI*2), Y4
-	VFMADD231PS  Y4, Y3, Y2
-	VCVTPH2PS    32(R11), Y3
-	VBROADCASTSS 8(R9), Y4
-	VFMADD231PS  Y4, Y3, Y0
-	VBROADCASTSS 8(R9)(DI*1), Y4
-	VFMADD231PS  Y4, Y3, Y1
-	VBROADCASTSS 8(R9)(DI*2), Y4
-	VFMADD231PS  Y4, Y3, Y2
-	VCVTPH2PS    48(R11), Y3
-	VBROADCASTSS 12(R9), Y4
-	VFMADD231PS  Y4, Y3, Y0
-	VBROADCASTSS 12(R9)(DI*1), Y4
-	VFMADD231PS  Y4, Y3, Y1
-	VBROADCASTSS 12(R9)(DI*2), Y4
-	VFMADD231PS  Y4, Y3, Y2
-	ADDQ         $0x40, R11
-	ADDQ         $0x10, R9
-	SUBQ         $0x04, R10
-	JMP          singlefour
-
-singleone:
-	TESTQ        R10, R10
-	JZ           singleout
-	VCVTPH2PS    (R11), Y3
-	VBROADCASTSS (R9), Y4
-	VFMADD231PS  Y4, Y3, Y0
-	VBROADCASTSS (R9)(DI*1), Y4
-	VFMADD231PS  Y4, Y3, Y1
-	VBROADCASTSS (R9)(DI*2), Y4
-	VFMADD231PS  Y4, Y3, Y2
-	ADDQ         $0x10, R11
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JMP          singleone
-
-singleout:
-	MOVQ    AX, R9
-	VMOVUPS Y0, (R9)
-	ADDQ    CX, R9
-	VMOVUPS Y1, (R9)
-	ADDQ    CX, R9
-	VMOVUPS Y2, (R9)
-	ADDQ    $0x20, AX
-	DECQ    R8
-	JMP     single
-
-done:
-	VZEROUPPER
-	RET
-
-// func fmatAccF16x3(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, alpha *float32)
-// Requires: AVX, F16C, FMA3
-TEXT ·fmatAccF16x3(SB), NOSPLIT, $0-72
-	MOVQ dst+0(FP), AX
-	MOVQ ldd+8(FP), CX
-	MOVQ w+16(FP), DX
-	MOVQ stride+24(FP), BX
-	MOVQ x+32(FP), SI
-	MOVQ ldx+40(FP), DI
-	MOVQ count+56(FP), R8
-	MOVQ alpha+64(FP), R9
-
-wide:
-	CMPQ         R8, $0x02
-	JL           single
-	MOVQ         AX, R10
-	VBROADCASTSS (R9), Y1
-	VMULPS       (R10), Y1, Y0
-	VMULPS       32(R10), Y1, Y3
-	ADDQ         CX, R10
-	VBROADCASTSS 4(R9), Y2
-	VMULPS       (R10), Y2, Y1
-	VMULPS       32(R10), Y2, Y4
-	ADDQ         CX, R10
-	VBROADCASTSS 8(R9), Y5
-	VMULPS       (R10), Y5, Y2
-	VMULPS       32(R10), Y5, Y5
-	MOVQ         SI, R10
-	MOVQ         k+48(FP), R11
-	MOVQ         DX, R12
-	LEAQ         (R12)(BX*1), R13
-	LEAQ         (R13)(BX*1), DX
+	MOVQ   SI, R10
+	MOVQ   k+48(FP), R11
+	MOVQ   DX, R12
+	LEAQ   (R12)(BX*1), R13
+	LEAQ   (R13)(BX*1), DX
 
 widefour:
 	CMPQ         R11, $0x04
 	JL           wideone
+	PREFETCHT0   (R12)(R8*1)
+	PREFETCHT0   (R13)(R8*1)
 	VCVTPH2PS    (R12), Y6
 	VCVTPH2PS    (R13), Y7
 	VBROADCASTSS (R10), Y8
@@ -22087,29 +21977,24 @@ wideout:
 	VMOVUPS Y2, (R10)
 	VMOVUPS Y5, 32(R10)
 	ADDQ    $0x40, AX
-	SUBQ    $0x02, R8
+	SUBQ    $0x02, R9
 	JMP     wide
 
 single:
-	TESTQ        R8, R8
-	JZ           done
-	MOVQ         AX, R10
-	VBROADCASTSS (R9), Y0
-	VMULPS       (R10), Y0, Y0
-	ADDQ         CX, R10
-	VBROADCASTSS 4(R9), Y1
-	VMULPS       (R10), Y1, Y1
-	ADDQ         CX, R10
-	VBROADCASTSS 8(R9), Y2
-	VMULPS       (R10), Y2, Y2
-	MOVQ         SI, R10
-	MOVQ         k+48(FP), R11
-	MOVQ         DX, R12
-	LEAQ         (R12)(BX*1), DX
+	TESTQ  R9, R9
+	JZ     done
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	MOVQ   SI, R10
+	MOVQ   k+48(FP), R11
+	MOVQ   DX, R12
+	LEAQ   (R12)(BX*1), DX
 
 singlefour:
 	CMPQ         R11, $0x04
 	JL           singleone
+	PREFETCHT0   (R12)(R8*1)
 	VCVTPH2PS    (R12), Y3
 	VBROADCASTSS (R10), Y4
 	VFMADD231PS  Y4, Y3, Y0
@@ -22166,26 +22051,234 @@ singleout:
 	ADDQ    CX, R10
 	VMOVUPS Y2, (R10)
 	ADDQ    $0x20, AX
-	DECQ    R8
+	DECQ    R9
 	JMP     single
 
 done:
 	VZEROUPPER
 	RET
 
-// func fmatF16x4(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int)
-// Requires: AVX, F16C, FMA3
-TEXT ·fmatF16x4(SB), NOSPLIT, $0-64
+// func fmatAccF16x3(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int, alpha *float32)
+// Requires: AVX, F16C, FMA3, MMX+
+TEXT ·fmatAccF16x3(SB), NOSPLIT, $0-80
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
 	MOVQ w+16(FP), DX
 	MOVQ stride+24(FP), BX
 	MOVQ x+32(FP), SI
 	MOVQ ldx+40(FP), DI
-	MOVQ count+56(FP), R8
+	MOVQ ahead+64(FP), R8
+	MOVQ count+56(FP), R9
+	MOVQ alpha+72(FP), R10
 
 wide:
-	CMPQ   R8, $0x02
+	CMPQ         R9, $0x02
+	JL           single
+	MOVQ         AX, R11
+	VBROADCASTSS (R10), Y1
+	VMULPS       (R11), Y1, Y0
+	VMULPS       32(R11), Y1, Y3
+	ADDQ         CX, R11
+	VBROADCASTSS 4(R10), Y2
+	VMULPS       (R11), Y2, Y1
+	VMULPS       32(R11), Y2, Y4
+	ADDQ         CX, R11
+	VBROADCASTSS 8(R10), Y5
+	VMULPS       (R11), Y5, Y2
+	VMULPS       32(R11), Y5, Y5
+	MOVQ         SI, R11
+	MOVQ         k+48(FP), R12
+	MOVQ         DX, R13
+	LEAQ         (R13)(BX*1), R14
+	LEAQ         (R14)(BX*1), DX
+
+widefour:
+	CMPQ         R12, $0x04
+	JL           wideone
+	PREFETCHT0   (R13)(R8*1)
+	PREFETCHT0   (R14)(R8*1)
+	VCVTPH2PS    (R13), Y6
+	VCVTPH2PS    (R14), Y7
+	VBROADCASTSS (R11), Y8
+	VFMADD231PS  Y8, Y6, Y0
+	VFMADD231PS  Y8, Y7, Y3
+	VBROADCASTSS (R11)(DI*1), Y8
+	VFMADD231PS  Y8, Y6, Y1
+	VFMADD231PS  Y8, Y7, Y4
+	VBROADCASTSS (R11)(DI*2), Y8
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y5
+	VCVTPH2PS    16(R13), Y6
+	VCVTPH2PS    16(R14), Y7
+	VBROADCASTSS 4(R11), Y8
+	VFMADD231PS  Y8, Y6, Y0
+	VFMADD231PS  Y8, Y7, Y3
+	VBROADCASTSS 4(R11)(DI*1), Y8
+	VFMADD231PS  Y8, Y6, Y1
+	VFMADD231PS  Y8, Y7, Y4
+	VBROADCASTSS 4(R11)(DI*2), Y8
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y5
+	VCVTPH2PS    32(R13), Y6
+	VCVTPH2PS    32(R14), Y7
+	VBROADCASTSS 8(R11), Y8
+	VFMADD231PS  Y8, Y6, Y0
+	VFMADD231PS  Y8, Y7, Y3
+	VBROADCASTSS 8(R11)(DI*1), Y8
+	VFMADD231PS  Y8, Y6, Y1
+	VFMADD231PS  Y8, Y7, Y4
+	VBROADCASTSS 8(R11)(DI*2), Y8
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y5
+	VCVTPH2PS    48(R13), Y6
+	VCVTPH2PS    48(R14), Y7
+	VBROADCASTSS 12(R11), Y8
+	VFMADD231PS  Y8, Y6, Y0
+	VFMADD231PS  Y8, Y7, Y3
+	VBROADCASTSS 12(R11)(DI*1), Y8
+	VFMADD231PS  Y8, Y6, Y1
+	VFMADD231PS  Y8, Y7, Y4
+	VBROADCASTSS 12(R11)(DI*2), Y8
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y5
+	ADDQ         $0x40, R13
+	ADDQ         $0x40, R14
+	ADDQ         $0x10, R11
+	SUBQ         $0x04, R12
+	JMP          widefour
+
+wideone:
+	TESTQ        R12, R12
+	JZ           wideout
+	VCVTPH2PS    (R13), Y6
+	VCVTPH2PS    (R14), Y7
+	VBROADCASTSS (R11), Y8
+	VFMADD231PS  Y8, Y6, Y0
+	VFMADD231PS  Y8, Y7, Y3
+	VBROADCASTSS (R11)(DI*1), Y8
+	VFMADD231PS  Y8, Y6, Y1
+	VFMADD231PS  Y8, Y7, Y4
+	VBROADCASTSS (R11)(DI*2), Y8
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y5
+	ADDQ         $0x10, R13
+	ADDQ         $0x10, R14
+	ADDQ         $0x04, R11
+	DECQ         R12
+	JMP          wideone
+
+wideout:
+	MOVQ    AX, R11
+	VMOVUPS Y0, (R11)
+	VMOVUPS Y3, 32(R11)
+	ADDQ    CX, R11
+	VMOVUPS Y1, (R11)
+	VMOVUPS Y4, 32(R11)
+	ADDQ    CX, R11
+	VMOVUPS Y2, (R11)
+	VMOVUPS Y5, 32(R11)
+	ADDQ    $0x40, AX
+	SUBQ    $0x02, R9
+	JMP     wide
+
+single:
+	TESTQ        R9, R9
+	JZ           done
+	MOVQ         AX, R11
+	VBROADCASTSS (R10), Y0
+	VMULPS       (R11), Y0, Y0
+	ADDQ         CX, R11
+	VBROADCASTSS 4(R10), Y1
+	VMULPS       (R11), Y1, Y1
+	ADDQ         CX, R11
+	VBROADCASTSS 8(R10), Y2
+	VMULPS       (R11), Y2, Y2
+	MOVQ         SI, R11
+	MOVQ         k+48(FP), R12
+	MOVQ         DX, R13
+	LEAQ         (R13)(BX*1), DX
+
+singlefour:
+	CMPQ         R12, $0x04
+	JL           singleone
+	PREFETCHT0   (R13)(R8*1)
+	VCVTPH2PS    (R13), Y3
+	VBROADCASTSS (R11), Y4
+	VFMADD231PS  Y4, Y3, Y0
+	VBROADCASTSS (R11)(DI*1), Y4
+	VFMADD231PS  Y4, Y3, Y1
+	VBROADCASTSS (R11)(DI*2), Y4
+	VFMADD231PS  Y4, Y3, Y2
+	VCVTPH2PS    16(R13), Y3
+	VBROADCASTSS 4(R11), Y4
+	VFMADD231PS  Y4, Y3, Y0
+	VBROADCASTSS 4(R11)(DI*1), Y4
+	VFMADD231PS  Y4, Y3, Y1
+	VBROADCASTSS 4(R11)(DI*2), Y4
+	VFMADD231PS  Y4, Y3, Y2
+	VCVTPH2PS    32(R13), Y3
+	VBROADCASTSS 8(R11), Y4
+	VFMADD231PS  Y4, Y3, Y0
+	VBROADCASTSS 8(R11)(DI*1), Y4
+	VFMADD231PS  Y4, Y3, Y1
+	VBROADCASTSS 8(R11)(DI*2), Y4
+	VFMADD231PS  Y4, Y3, Y2
+	VCVTPH2PS    48(R13), Y3
+	VBROADCASTSS 12(R11), Y4
+	VFMADD231PS  Y4, Y3, Y0
+	VBROADCASTSS 12(R11)(DI*1), Y4
+	VFMADD231PS  Y4, Y3, Y1
+	VBROADCASTSS 12(R11)(DI*2), Y4
+	VFMADD231PS  Y4, Y3, Y2
+	ADDQ         $0x40, R13
+	ADDQ         $0x10, R11
+	SUBQ         $0x04, R12
+	JMP          singlefour
+
+singleone:
+	TESTQ        R12, R12
+	JZ           singleout
+	VCVTPH2PS    (R13), Y3
+	VBROADCASTSS (R11), Y4
+	VFMADD231PS  Y4, Y3, Y0
+	VBROADCASTSS (R11)(DI*1), Y4
+	VFMADD231PS  Y4, Y3, Y1
+	VBROADCASTSS (R11)(DI*2), Y4
+	VFMADD231PS  Y4, Y3, Y2
+	ADDQ         $0x10, R13
+	ADDQ         $0x04, R11
+	DECQ         R12
+	JMP          singleone
+
+singleout:
+	MOVQ    AX, R11
+	VMOVUPS Y0, (R11)
+	ADDQ    CX, R11
+	VMOVUPS Y1, (R11)
+	ADDQ    CX, R11
+	VMOVUPS Y2, (R11)
+	ADDQ    $0x20, AX
+	DECQ    R9
+	JMP     single
+
+done:
+	VZEROUPPER
+	RET
+
+// func fmatF16x4(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int)
+// Requires: AVX, F16C, FMA3, MMX+
+TEXT ·fmatF16x4(SB), NOSPLIT, $0-72
+	MOVQ dst+0(FP), AX
+	MOVQ ldd+8(FP), CX
+	MOVQ w+16(FP), DX
+	MOVQ stride+24(FP), BX
+	MOVQ x+32(FP), SI
+	MOVQ ldx+40(FP), DI
+	MOVQ ahead+64(FP), R8
+	MOVQ count+56(FP), R9
+
+wide:
+	CMPQ   R9, $0x02
 	JL     single
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
@@ -22195,257 +22288,19 @@ wide:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   SI, R9
-	LEAQ   (R9)(DI*2), R11
-	ADDQ   DI, R11
-	MOVQ   k+48(FP), R10
-	MOVQ   DX, R12
-	LEAQ   (R12)(BX*1), R13
-	LEAQ   (R13)(BX*1), DX
-
-widefour:
-	CMPQ         R10, $0x04
-	JL           wideone
-	VCVTPH2PS    (R12), Y8
-	VCVTPH2PS    (R13), Y9
-	VBROADCASTSS (R9), Y10
-	VFMADD231PS  Y10, Y8, Y0
-	VFMADD231PS  Y10, Y9, Y4
-	VBROADCASTSS (R9)(DI*1), Y10
-	VFMADD231PS  Y10, Y8, Y1
-	VFMADD231PS  Y10, Y9, Y5
-	VBROADCASTSS (R9)(DI*2), Y10
-	VFMADD231PS  Y10, Y8, Y2
-	VFMADD231PS  Y10, Y9, Y6
-	VBROADCASTSS (R11), Y10
-	VFMADD231PS  Y10, Y8, Y3
-	VFMADD231PS  Y10, Y9, Y7
-	VCVTPH2PS    16(R12), Y8
-	VCVTPH2PS    16(R13), Y9
-	VBROADCASTSS 4(R9), Y10
-	VFMADD231PS  Y10, Y8, Y0
-	VFMADD231PS  Y10, Y9, Y4
-	VBROADCASTSS 4(R9)(DI*1), Y10
-	VFMADD231PS  Y10, Y8, Y1
-	VFMADD231PS  Y10, Y9, Y5
-	VBROADCASTSS 4(R9)(DI*2), Y10
-	VFMADD231PS  Y10, Y8, Y2
-	VFMADD231PS  Y10, Y9, Y6
-	VBROADCASTSS 4(R11), Y10
-	VFMADD231PS  Y10, Y8, Y3
-	VFMADD231PS  Y10, Y9, Y7
-	VCVTPH2PS    32(R12), Y8
-	VCVTPH2PS    32(R13), Y9
-	VBROADCASTSS 8(R9), Y10
-	VFMADD231PS  Y10, Y8, Y0
-	VFMADD231PS  Y10, Y9, Y4
-	VBROADCASTSS 8(R9)(DI*1), Y10
-	VFMADD231PS  Y10, Y8, Y1
-	VFMADD231PS  Y10, Y9, Y5
-	VBROADCASTSS 8(R9)(DI*2), Y10
-	VFMADD231PS  Y10, Y8, Y2
-	VFMADD231PS  Y10, Y9, Y6
-	VBROADCASTSS 8(R11), Y10
-	VFMADD231PS  Y10, Y8, Y3
-	VFMADD231PS  Y10, Y9, Y7
-	VCVTPH2PS    48(R12), Y8
-	VCVTPH2PS    48(R13), Y9
-	VBROADCASTSS 12(R9), Y10
-	VFMADD231PS  Y10, Y8, Y0
-	VFMADD231PS  Y10, Y9, Y4
-	VBROADCASTSS 12(R9)(DI*1), Y10
-	VFMADD231PS  Y10, Y8, Y1
-	VFMADD231PS  Y10, Y9, Y5
-	VBROADCASTSS 12(R9)(DI*2), Y10
-	VFMADD231PS  Y10, Y8, Y2
-	VFMADD231PS  Y10, Y9, Y6
-	VBROADCASTSS 12(R11), Y10
-	VFMADD231PS  Y10, Y8, Y3
-	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         $0x40, R12
-	ADDQ         $0x40, R13
-	ADDQ         $0x10, R9
-	ADDQ         $0x10, R11
-	SUBQ         $0x04, R10
-	JMP          widefour
-
-wideone:
-	TESTQ        R10, R10
-	JZ           wideout
-	VCVTPH2PS    (R12), Y8
-	VCVTPH2PS    (R13), Y9
-	VBROADCASTSS (R9), Y10
-	VFMADD231PS  Y10, Y8, Y0
-	VFMADD231PS  Y10, Y9, Y4
-	VBROADCASTSS (R9)(DI*1), Y10
-	VFMADD231PS  Y10, Y8, Y1
-	VFMADD231PS  Y10, Y9, Y5
-	VBROADCASTSS (R9)(DI*2), Y10
-	VFMADD231PS  Y10, Y8, Y2
-	VFMADD231PS  Y10, Y9, Y6
-	VBROADCASTSS (R11), Y10
-	VFMADD231PS  Y10, Y8, Y3
-	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         $0x10, R12
-	ADDQ         $0x10, R13
-	ADDQ         $0x04, R9
-	ADDQ         $0x04, R11
-	DECQ         R10
-	JMP          wideone
-
-wideout:
-	MOVQ    AX, R9
-	VMOVUPS Y0, (R9)
-	VMOVUPS Y4, 32(R9)
-	ADDQ    CX, R9
-	VMOVUPS Y1, (R9)
-	VMOVUPS Y5, 32(R9)
-	ADDQ    CX, R9
-	VMOVUPS Y2, (R9)
-	VMOVUPS Y6, 32(R9)
-	ADDQ    CX, R9
-	VMOVUPS Y3, (R9)
-	VMOVUPS Y7, 32(R9)
-	ADDQ    $0x40, AX
-	SUBQ    $0x02, R8
-	JMP     wide
-
-single:
-	TESTQ  R8, R8
-	JZ     done
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	MOVQ   SI, R9
-	LEAQ   (R9)(DI*2), R11
-	ADDQ   DI, R11
-	MOVQ   k+48(FP), R10
-	MOVQ   DX, R12
-	LEAQ   (R12)(BX*1), DX
-
-singlefour:
-	CMPQ         R10, $0x04
-	JL           singleone
-	VCVTPH2PS    (R12), Y4
-	VBROADCASTSS (R9), Y5
-	VFMADD231PS  Y5, Y4, Y0
-	VBROADCASTSS (R9)(DI*1), Y5
-	VFMADD231PS  Y5, Y4, Y1
-	VBROADCASTSS (R9)(DI*2), Y5
-	VFMADD231PS  Y5, Y4, Y2
-	VBROADCASTSS (R11), Y5
-	VFMADD231PS  Y5, Y4, Y3
-	VCVTPH2PS    16(R12), Y4
-	VBROADCASTSS 4(R9), Y5
-	VFMADD231PS  Y5, Y4, Y0
-	VBROADCASTSS 4(R9)(DI*1), Y5
-	VFMADD231PS  Y5, Y4, Y1
-	VBROADCASTSS 4(R9)(DI*2), Y5
-	VFMADD231PS  Y5, Y4, Y2
-	VBROADCASTSS 4(R11), Y5
-	VFMADD231PS  Y5, Y4, Y3
-	VCVTPH2PS    32(R12), Y4
-	VBROADCASTSS 8(R9), Y5
-	VFMADD231PS  Y5, Y4, Y0
-	VBROADCASTSS 8(R9)(DI*1), Y5
-	VFMADD231PS  Y5, Y4, Y1
-	VBROADCASTSS 8(R9)(DI*2), Y5
-	VFMADD231PS  Y5, Y4, Y2
-	VBROADCASTSS 8(R11), Y5
-	VFMADD231PS  Y5, Y4, Y3
-	VCVTPH2PS    48(R12), Y4
-	VBROADCASTSS 12(R9), Y5
-	VFMADD231PS  Y5, Y4, Y0
-	VBROADCASTSS 12(R9)(DI*1), Y5
-	VFMADD231PS  Y5, Y4, Y1
-	VBROADCASTSS 12(R9)(DI*2), Y5
-	VFMADD231PS  Y5, Y4, Y2
-	VBROADCASTSS 12(R11), Y5
-	VFMADD231PS  Y5, Y4, Y3
-	ADDQ         $0x40, R12
-	ADDQ         $0x10, R9
-	ADDQ         $0x10, R11
-	SUBQ         $0x04, R10
-	JMP          singlefour
-
-singleone:
-	TESTQ        R10, R10
-	JZ           singleout
-	VCVTPH2PS    (R12), Y4
-	VBROADCASTSS (R9), Y5
-	VFMADD231PS  Y5, Y4, Y0
-	VBROADCASTSS (R9)(DI*1), Y5
-	VFMADD231PS  Y5, Y4, Y1
-	VBROADCASTSS (R9)(DI*2), Y5
-	VFMADD231PS  Y5, Y4, Y2
-	VBROADCASTSS (R11), Y5
-	VFMADD231PS  Y5, Y4, Y3
-	ADDQ         $0x10, R12
-	ADDQ         $0x04, R9
-	ADDQ         $0x04, R11
-	DECQ         R10
-	JMP          singleone
-
-singleout:
-	MOVQ    AX, R9
-	VMOVUPS Y0, (R9)
-	ADDQ    CX, R9
-	VMOVUPS Y1, (R9)
-	ADDQ    CX, R9
-	VMOVUPS Y2, (R9)
-	ADDQ    CX, R9
-	VMOVUPS Y3, (R9)
-	ADDQ    $0x20, AX
-	DECQ    R8
-	JMP     single
-
-done:
-	VZEROUPPER
-	RET
-
-// func fmatAccF16x4(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, alpha *float32)
-// Requires: AVX, F16C, FMA3
-TEXT ·fmatAccF16x4(SB), NOSPLIT, $0-72
-	MOVQ dst+0(FP), AX
-	MOVQ ldd+8(FP), CX
-	MOVQ w+16(FP), DX
-	MOVQ stride+24(FP), BX
-	MOVQ x+32(FP), SI
-	MOVQ ldx+40(FP), DI
-	MOVQ count+56(FP), R8
-	MOVQ alpha+64(FP), R9
-
-wide:
-	CMPQ         R8, $0x02
-	JL           single
-	MOVQ         AX, R10
-	VBROADCASTSS (R9), Y1
-	VMULPS       (R10), Y1, Y0
-	VMULPS       32(R10), Y1, Y4
-	ADDQ         CX, R10
-	VBROADCASTSS 4(R9), Y2
-	VMULPS       (R10), Y2, Y1
-	VMULPS       32(R10), Y2, Y5
-	ADDQ         CX, R10
-	VBROADCASTSS 8(R9), Y3
-	VMULPS       (R10), Y3, Y2
-	VMULPS       32(R10), Y3, Y6
-	ADDQ         CX, R10
-	VBROADCASTSS 12(R9), Y7
-	VMULPS       (R10), Y7, Y3
-	VMULPS       32(R10), Y7, Y7
-	MOVQ         SI, R10
-	LEAQ         (R10)(DI*2), R12
-	ADDQ         DI, R12
-	MOVQ         k+48(FP), R11
-	MOVQ         DX, R13
-	LEAQ         (R13)(BX*1), R14
-	LEAQ         (R14)(BX*1), DX
+	MOVQ   SI, R10
+	LEAQ   (R10)(DI*2), R12
+	ADDQ   DI, R12
+	MOVQ   k+48(FP), R11
+	MOVQ   DX, R13
+	LEAQ   (R13)(BX*1), R14
+	LEAQ   (R14)(BX*1), DX
 
 widefour:
 	CMPQ         R11, $0x04
 	JL           wideone
+	PREFETCHT0   (R13)(R8*1)
+	PREFETCHT0   (R14)(R8*1)
 	VCVTPH2PS    (R13), Y8
 	VCVTPH2PS    (R14), Y9
 	VBROADCASTSS (R10), Y10
@@ -22547,34 +22402,27 @@ wideout:
 	VMOVUPS Y3, (R10)
 	VMOVUPS Y7, 32(R10)
 	ADDQ    $0x40, AX
-	SUBQ    $0x02, R8
+	SUBQ    $0x02, R9
 	JMP     wide
 
 single:
-	TESTQ        R8, R8
-	JZ           done
-	MOVQ         AX, R10
-	VBROADCASTSS (R9), Y0
-	VMULPS       (R10), Y0, Y0
-	ADDQ         CX, R10
-	VBROADCASTSS 4(R9), Y1
-	VMULPS       (R10), Y1, Y1
-	ADDQ         CX, R10
-	VBROADCASTSS 8(R9), Y2
-	VMULPS       (R10), Y2, Y2
-	ADDQ         CX, R10
-	VBROADCASTSS 12(R9), Y3
-	VMULPS       (R10), Y3, Y3
-	MOVQ         SI, R10
-	LEAQ         (R10)(DI*2), R12
-	ADDQ         DI, R12
-	MOVQ         k+48(FP), R11
-	MOVQ         DX, R13
-	LEAQ         (R13)(BX*1), DX
+	TESTQ  R9, R9
+	JZ     done
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   SI, R10
+	LEAQ   (R10)(DI*2), R12
+	ADDQ   DI, R12
+	MOVQ   k+48(FP), R11
+	MOVQ   DX, R13
+	LEAQ   (R13)(BX*1), DX
 
 singlefour:
 	CMPQ         R11, $0x04
 	JL           singleone
+	PREFETCHT0   (R13)(R8*1)
 	VCVTPH2PS    (R13), Y4
 	VBROADCASTSS (R10), Y5
 	VFMADD231PS  Y5, Y4, Y0
@@ -22645,7 +22493,259 @@ singleout:
 	ADDQ    CX, R10
 	VMOVUPS Y3, (R10)
 	ADDQ    $0x20, AX
-	DECQ    R8
+	DECQ    R9
+	JMP     single
+
+done:
+	VZEROUPPER
+	RET
+
+// func fmatAccF16x4(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int, alpha *float32)
+// Requires: AVX, F16C, FMA3, MMX+
+TEXT ·fmatAccF16x4(SB), NOSPLIT, $0-80
+	MOVQ dst+0(FP), AX
+	MOVQ ldd+8(FP), CX
+	MOVQ w+16(FP), DX
+	MOVQ stride+24(FP), BX
+	MOVQ x+32(FP), SI
+	MOVQ ldx+40(FP), DI
+	MOVQ ahead+64(FP), R8
+	MOVQ count+56(FP), R9
+	MOVQ alpha+72(FP), R10
+
+wide:
+	CMPQ         R9, $0x02
+	JL           single
+	MOVQ         AX, R11
+	VBROADCASTSS (R10), Y1
+	VMULPS       (R11), Y1, Y0
+	VMULPS       32(R11), Y1, Y4
+	ADDQ         CX, R11
+	VBROADCASTSS 4(R10), Y2
+	VMULPS       (R11), Y2, Y1
+	VMULPS       32(R11), Y2, Y5
+	ADDQ         CX, R11
+	VBROADCASTSS 8(R10), Y3
+	VMULPS       (R11), Y3, Y2
+	VMULPS       32(R11), Y3, Y6
+	ADDQ         CX, R11
+	VBROADCASTSS 12(R10), Y7
+	VMULPS       (R11), Y7, Y3
+	VMULPS       32(R11), Y7, Y7
+	MOVQ         SI, R11
+	LEAQ         (R11)(DI*2), R13
+	ADDQ         DI, R13
+	MOVQ         k+48(FP), R12
+	MOVQ         DX, R14
+	LEAQ         (R14)(BX*1), R15
+	LEAQ         (R15)(BX*1), DX
+
+widefour:
+	CMPQ         R12, $0x04
+	JL           wideone
+	PREFETCHT0   (R14)(R8*1)
+	PREFETCHT0   (R15)(R8*1)
+	VCVTPH2PS    (R14), Y8
+	VCVTPH2PS    (R15), Y9
+	VBROADCASTSS (R11), Y10
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
+	VBROADCASTSS (R11)(DI*1), Y10
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
+	VBROADCASTSS (R11)(DI*2), Y10
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
+	VBROADCASTSS (R13), Y10
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
+	VCVTPH2PS    16(R14), Y8
+	VCVTPH2PS    16(R15), Y9
+	VBROADCASTSS 4(R11), Y10
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
+	VBROADCASTSS 4(R11)(DI*1), Y10
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
+	VBROADCASTSS 4(R11)(DI*2), Y10
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
+	VBROADCASTSS 4(R13), Y10
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
+	VCVTPH2PS    32(R14), Y8
+	VCVTPH2PS    32(R15), Y9
+	VBROADCASTSS 8(R11), Y10
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
+	VBROADCASTSS 8(R11)(DI*1), Y10
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
+	VBROADCASTSS 8(R11)(DI*2), Y10
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
+	VBROADCASTSS 8(R13), Y10
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
+	VCVTPH2PS    48(R14), Y8
+	VCVTPH2PS    48(R15), Y9
+	VBROADCASTSS 12(R11), Y10
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
+	VBROADCASTSS 12(R11)(DI*1), Y10
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
+	VBROADCASTSS 12(R11)(DI*2), Y10
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
+	VBROADCASTSS 12(R13), Y10
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
+	ADDQ         $0x40, R14
+	ADDQ         $0x40, R15
+	ADDQ         $0x10, R11
+	ADDQ         $0x10, R13
+	SUBQ         $0x04, R12
+	JMP          widefour
+
+wideone:
+	TESTQ        R12, R12
+	JZ           wideout
+	VCVTPH2PS    (R14), Y8
+	VCVTPH2PS    (R15), Y9
+	VBROADCASTSS (R11), Y10
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
+	VBROADCASTSS (R11)(DI*1), Y10
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
+	VBROADCASTSS (R11)(DI*2), Y10
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
+	VBROADCASTSS (R13), Y10
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
+	ADDQ         $0x10, R14
+	ADDQ         $0x10, R15
+	ADDQ         $0x04, R11
+	ADDQ         $0x04, R13
+	DECQ         R12
+	JMP          wideone
+
+wideout:
+	MOVQ    AX, R11
+	VMOVUPS Y0, (R11)
+	VMOVUPS Y4, 32(R11)
+	ADDQ    CX, R11
+	VMOVUPS Y1, (R11)
+	VMOVUPS Y5, 32(R11)
+	ADDQ    CX, R11
+	VMOVUPS Y2, (R11)
+	VMOVUPS Y6, 32(R11)
+	ADDQ    CX, R11
+	VMOVUPS Y3, (R11)
+	VMOVUPS Y7, 32(R11)
+	ADDQ    $0x40, AX
+	SUBQ    $0x02, R9
+	JMP     wide
+
+single:
+	TESTQ        R9, R9
+	JZ           done
+	MOVQ         AX, R11
+	VBROADCASTSS (R10), Y0
+	VMULPS       (R11), Y0, Y0
+	ADDQ         CX, R11
+	VBROADCASTSS 4(R10), Y1
+	VMULPS       (R11), Y1, Y1
+	ADDQ         CX, R11
+	VBROADCASTSS 8(R10), Y2
+	VMULPS       (R11), Y2, Y2
+	ADDQ         CX, R11
+	VBROADCASTSS 12(R10), Y3
+	VMULPS       (R11), Y3, Y3
+	MOVQ         SI, R11
+	LEAQ         (R11)(DI*2), R13
+	ADDQ         DI, R13
+	MOVQ         k+48(FP), R12
+	MOVQ         DX, R14
+	LEAQ         (R14)(BX*1), DX
+
+singlefour:
+	CMPQ         R12, $0x04
+	JL           singleone
+	PREFETCHT0   (R14)(R8*1)
+	VCVTPH2PS    (R14), Y4
+	VBROADCASTSS (R11), Y5
+	VFMADD231PS  Y5, Y4, Y0
+	VBROADCASTSS (R11)(DI*1), Y5
+	VFMADD231PS  Y5, Y4, Y1
+	VBROADCASTSS (R11)(DI*2), Y5
+	VFMADD231PS  Y5, Y4, Y2
+	VBROADCASTSS (R13), Y5
+	VFMADD231PS  Y5, Y4, Y3
+	VCVTPH2PS    16(R14), Y4
+	VBROADCASTSS 4(R11), Y5
+	VFMADD231PS  Y5, Y4, Y0
+	VBROADCASTSS 4(R11)(DI*1), Y5
+	VFMADD231PS  Y5, Y4, Y1
+	VBROADCASTSS 4(R11)(DI*2), Y5
+	VFMADD231PS  Y5, Y4, Y2
+	VBROADCASTSS 4(R13), Y5
+	VFMADD231PS  Y5, Y4, Y3
+	VCVTPH2PS    32(R14), Y4
+	VBROADCASTSS 8(R11), Y5
+	VFMADD231PS  Y5, Y4, Y0
+	VBROADCASTSS 8(R11)(DI*1), Y5
+	VFMADD231PS  Y5, Y4, Y1
+	VBROADCASTSS 8(R11)(DI*2), Y5
+	VFMADD231PS  Y5, Y4, Y2
+	VBROADCASTSS 8(R13), Y5
+	VFMADD231PS  Y5, Y4, Y3
+	VCVTPH2PS    48(R14), Y4
+	VBROADCASTSS 12(R11), Y5
+	VFMADD231PS  Y5, Y4, Y0
+	VBROADCASTSS 12(R11)(DI*1), Y5
+	VFMADD231PS  Y5, Y4, Y1
+	VBROADCASTSS 12(R11)(DI*2), Y5
+	VFMADD231PS  Y5, Y4, Y2
+	VBROADCASTSS 12(R13), Y5
+	VFMADD231PS  Y5, Y4, Y3
+	ADDQ         $0x40, R14
+	ADDQ         $0x10, R11
+	ADDQ         $0x10, R13
+	SUBQ         $0x04, R12
+	JMP          singlefour
+
+singleone:
+	TESTQ        R12, R12
+	JZ           singleout
+	VCVTPH2PS    (R14), Y4
+	VBROADCASTSS (R11), Y5
+	VFMADD231PS  Y5, Y4, Y0
+	VBROADCASTSS (R11)(DI*1), Y5
+	VFMADD231PS  Y5, Y4, Y1
+	VBROADCASTSS (R11)(DI*2), Y5
+	VFMADD231PS  Y5, Y4, Y2
+	VBROADCASTSS (R13), Y5
+	VFMADD231PS  Y5, Y4, Y3
+	ADDQ         $0x10, R14
+	ADDQ         $0x04, R11
+	ADDQ         $0x04, R13
+	DECQ         R12
+	JMP          singleone
+
+singleout:
+	MOVQ    AX, R11
+	VMOVUPS Y0, (R11)
+	ADDQ    CX, R11
+	VMOVUPS Y1, (R11)
+	ADDQ    CX, R11
+	VMOVUPS Y2, (R11)
+	ADDQ    CX, R11
+	VMOVUPS Y3, (R11)
+	ADDQ    $0x20, AX
+	DECQ    R9
 	JMP     single
 
 done:
@@ -22669,217 +22769,40 @@ vec:
 	VZEROUPPER
 	RET
 
-// func fmatBF16x1(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·fmatBF16x1(SB), NOSPLIT, $0-64
+// func fmatBF16x1(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·fmatBF16x1(SB), NOSPLIT, $0-72
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
 	MOVQ w+16(FP), CX
 	MOVQ stride+24(FP), DX
 	MOVQ x+32(FP), BX
 	MOVQ ldx+40(FP), SI
-	MOVQ count+56(FP), SI
+	MOVQ ahead+64(FP), SI
+	MOVQ count+56(FP), DI
 
 wide:
-	CMPQ   SI, $0x04
+	CMPQ   DI, $0x04
 	JL     single
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   BX, DI
-	MOVQ   k+48(FP), R8
-	MOVQ   CX, R9
-	LEAQ   (R9)(DX*1), R10
+	MOVQ   BX, R8
+	MOVQ   k+48(FP), R9
+	MOVQ   CX, R10
 	LEAQ   (R10)(DX*1), R11
 	LEAQ   (R11)(DX*1), R12
-	LEAQ   (R12)(DX*1), CX
-
-widefour:
-	CMPQ         R8, $0x04
-	JL           wideone
-	VPMOVZXWD    (R9), Y4
-	VPSLLD       $0x10, Y4, Y4
-	VPMOVZXWD    (R10), Y5
-	VPSLLD       $0x10, Y5, Y5
-	VPMOVZXWD    (R11), Y6
-	VPSLLD       $0x10, Y6, Y6
-	VPMOVZXWD    (R12), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VBROADCASTSS (DI), Y8
-	VFMADD231PS  Y8, Y4, Y0
-	VFMADD231PS  Y8, Y5, Y1
-	VFMADD231PS  Y8, Y6, Y2
-	VFMADD231PS  Y8, Y7, Y3
-	VPMOVZXWD    16(R9), Y4
-	VPSLLD       $0x10, Y4, Y4
-	VPMOVZXWD    16(R10), Y5
-	VPSLLD       $0x10, Y5, Y5
-	VPMOVZXWD    16(R11), Y6
-	VPSLLD       $0x10, Y6, Y6
-	VPMOVZXWD    16(R12), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VBROADCASTSS 4(DI), Y8
-	VFMADD231PS  Y8, Y4, Y0
-	VFMADD231PS  Y8, Y5, Y1
-	VFMADD231PS  Y8, Y6, Y2
-	VFMADD231PS  Y8, Y7, Y3
-	VPMOVZXWD    32(R9), Y4
-	VPSLLD       $0x10, Y4, Y4
-	VPMOVZXWD    32(R10), Y5
-	VPSLLD       $0x10, Y5, Y5
-	VPMOVZXWD    32(R11), Y6
-	VPSLLD       $0x10, Y6, Y6
-	VPMOVZXWD    32(R12), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VBROADCASTSS 8(DI), Y8
-	VFMADD231PS  Y8, Y4, Y0
-	VFMADD231PS  Y8, Y5, Y1
-	VFMADD231PS  Y8, Y6, Y2
-	VFMADD231PS  Y8, Y7, Y3
-	VPMOVZXWD    48(R9), Y4
-	VPSLLD       $0x10, Y4, Y4
-	VPMOVZXWD    48(R10), Y5
-	VPSLLD       $0x10, Y5, Y5
-	VPMOVZXWD    48(R11), Y6
-	VPSLLD       $0x10, Y6, Y6
-	VPMOVZXWD    48(R12), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VBROADCASTSS 12(DI), Y8
-	VFMADD231PS  Y8, Y4, Y0
-	VFMADD231PS  Y8, Y5, Y1
-	VFMADD231PS  Y8, Y6, Y2
-	VFMADD231PS  Y8, Y7, Y3
-	ADDQ         $0x40, R9
-	ADDQ         $0x40, R10
-	ADDQ         $0x40, R11
-	ADDQ         $0x40, R12
-	ADDQ         $0x10, DI
-	SUBQ         $0x04, R8
-	JMP          widefour
-
-wideone:
-	TESTQ        R8, R8
-	JZ           wideout
-	VPMOVZXWD    (R9), Y4
-	VPSLLD       $0x10, Y4, Y4
-	VPMOVZXWD    (R10), Y5
-	VPSLLD       $0x10, Y5, Y5
-	VPMOVZXWD    (R11), Y6
-	VPSLLD       $0x10, Y6, Y6
-	VPMOVZXWD    (R12), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VBROADCASTSS (DI), Y8
-	VFMADD231PS  Y8, Y4, Y0
-	VFMADD231PS  Y8, Y5, Y1
-	VFMADD231PS  Y8, Y6, Y2
-	VFMADD231PS  Y8, Y7, Y3
-	ADDQ         $0x10, R9
-	ADDQ         $0x10, R10
-	ADDQ         $0x10, R11
-	ADDQ         $0x10, R12
-	ADDQ         $0x04, DI
-	DECQ         R8
-	JMP          wideone
-
-wideout:
-	MOVQ    AX, DI
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	VMOVUPS Y2, 64(DI)
-	VMOVUPS Y3, 96(DI)
-	ADDQ    $0x00000080, AX
-	SUBQ    $0x04, SI
-	JMP     wide
-
-single:
-	TESTQ  SI, SI
-	JZ     done
-	VXORPS Y0, Y0, Y0
-	MOVQ   BX, DI
-	MOVQ   k+48(FP), R8
-	MOVQ   CX, R9
-	LEAQ   (R9)(DX*1), CX
-
-singlefour:
-	CMPQ         R8, $0x04
-	JL           singleone
-	VPMOVZXWD    (R9), Y1
-	VPSLLD       $0x10, Y1, Y1
-	VBROADCASTSS (DI), Y2
-	VFMADD231PS  Y2, Y1, Y0
-	VPMOVZXWD    16(R9), Y1
-	VPSLLD       $0x10, Y1, Y1
-	VBROADCASTSS 4(DI), Y2
-	VFMADD231PS  Y2, Y1, Y0
-	VPMOVZXWD    32(R9), Y1
-	VPSLLD       $0x10, Y1, Y1
-	VBROADCASTSS 8(DI), Y2
-	VFMADD231PS  Y2, Y1, Y0
-	VPMOVZXWD    48(R9), Y1
-	VPSLLD       $0x10, Y1, Y1
-	VBROADCASTSS 12(DI), Y2
-	VFMADD231PS  Y2, Y1, Y0
-	ADDQ         $0x40, R9
-	ADDQ         $0x10, DI
-	SUBQ         $0x04, R8
-	JMP          singlefour
-
-singleone:
-	TESTQ        R8, R8
-	JZ           singleout
-	VPMOVZXWD    (R9), Y1
-	VPSLLD       $0x10, Y1, Y1
-	VBROADCASTSS (DI), Y2
-	VFMADD231PS  Y2, Y1, Y0
-	ADDQ         $0x10, R9
-	ADDQ         $0x04, DI
-	DECQ         R8
-	JMP          singleone
-
-singleout:
-	MOVQ    AX, DI
-	VMOVUPS Y0, (DI)
-	ADDQ    $0x20, AX
-	DECQ    SI
-	JMP     single
-
-done:
-	VZEROUPPER
-	RET
-
-// func fmatAccBF16x1(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, alpha *float32)
-// Requires: AVX, AVX2, FMA3
-TEXT ·fmatAccBF16x1(SB), NOSPLIT, $0-72
-	MOVQ dst+0(FP), AX
-	MOVQ ldd+8(FP), CX
-	MOVQ w+16(FP), CX
-	MOVQ stride+24(FP), DX
-	MOVQ x+32(FP), BX
-	MOVQ ldx+40(FP), SI
-	MOVQ count+56(FP), SI
-	MOVQ alpha+64(FP), DI
-
-wide:
-	CMPQ         SI, $0x04
-	JL           single
-	MOVQ         AX, R8
-	VBROADCASTSS (DI), Y3
-	VMULPS       (R8), Y3, Y0
-	VMULPS       32(R8), Y3, Y1
-	VMULPS       64(R8), Y3, Y2
-	VMULPS       96(R8), Y3, Y3
-	MOVQ         BX, R8
-	MOVQ         k+48(FP), R9
-	MOVQ         CX, R10
-	LEAQ         (R10)(DX*1), R11
-	LEAQ         (R11)(DX*1), R12
-	LEAQ         (R12)(DX*1), R13
-	LEAQ         (R13)(DX*1), CX
+	LEAQ   (R12)(DX*1), R13
+	LEAQ   (R13)(DX*1), CX
 
 widefour:
 	CMPQ         R9, $0x04
 	JL           wideone
+	PREFETCHT0   (R10)(SI*1)
+	PREFETCHT0   (R11)(SI*1)
+	PREFETCHT0   (R12)(SI*1)
+	PREFETCHT0   (R13)(SI*1)
 	VPMOVZXWD    (R10), Y4
 	VPSLLD       $0x10, Y4, Y4
 	VPMOVZXWD    (R11), Y5
@@ -22971,23 +22894,22 @@ wideout:
 	VMOVUPS Y2, 64(R8)
 	VMOVUPS Y3, 96(R8)
 	ADDQ    $0x00000080, AX
-	SUBQ    $0x04, SI
+	SUBQ    $0x04, DI
 	JMP     wide
 
 single:
-	TESTQ        SI, SI
-	JZ           done
-	MOVQ         AX, R8
-	VBROADCASTSS (DI), Y0
-	VMULPS       (R8), Y0, Y0
-	MOVQ         BX, R8
-	MOVQ         k+48(FP), R9
-	MOVQ         CX, R10
-	LEAQ         (R10)(DX*1), CX
+	TESTQ  DI, DI
+	JZ     done
+	VXORPS Y0, Y0, Y0
+	MOVQ   BX, R8
+	MOVQ   k+48(FP), R9
+	MOVQ   CX, R10
+	LEAQ   (R10)(DX*1), CX
 
 singlefour:
 	CMPQ         R9, $0x04
 	JL           singleone
+	PREFETCHT0   (R10)(SI*1)
 	VPMOVZXWD    (R10), Y1
 	VPSLLD       $0x10, Y1, Y1
 	VBROADCASTSS (R8), Y2
@@ -23025,82 +22947,106 @@ singleout:
 	MOVQ    AX, R8
 	VMOVUPS Y0, (R8)
 	ADDQ    $0x20, AX
-	DECQ    SI
+	DECQ    DI
 	JMP     single
 
 done:
 	VZEROUPPER
 	RET
 
-// func fmatBF16x2(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·fmatBF16x2(SB), NOSPLIT, $0-64
+// func fmatAccBF16x1(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int, alpha *float32)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·fmatAccBF16x1(SB), NOSPLIT, $0-80
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
-	MOVQ w+16(FP), DX
-	MOVQ stride+24(FP), BX
-	MOVQ x+32(FP), SI
-	MOVQ ldx+40(FP), DI
-	MOVQ count+56(FP), R8
+	MOVQ w+16(FP), CX
+	MOVQ stride+24(FP), DX
+	MOVQ x+32(FP), BX
+	MOVQ ldx+40(FP), SI
+	MOVQ ahead+64(FP), SI
+	MOVQ count+56(FP), DI
+	MOVQ alpha+72(FP), R8
 
 wide:
-	CMPQ   R8, $0x02
-	JL     single
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	MOVQ   SI, R9
-	MOVQ   k+48(FP), R10
-	MOVQ   DX, R11
-	LEAQ   (R11)(BX*1), R12
-	LEAQ   (R12)(BX*1), DX
+	CMPQ         DI, $0x04
+	JL           single
+	MOVQ         AX, R9
+	VBROADCASTSS (R8), Y3
+	VMULPS       (R9), Y3, Y0
+	VMULPS       32(R9), Y3, Y1
+	VMULPS       64(R9), Y3, Y2
+	VMULPS       96(R9), Y3, Y3
+	MOVQ         BX, R9
+	MOVQ         k+48(FP), R10
+	MOVQ         CX, R11
+	LEAQ         (R11)(DX*1), R12
+	LEAQ         (R12)(DX*1), R13
+	LEAQ         (R13)(DX*1), R14
+	LEAQ         (R14)(DX*1), CX
 
 widefour:
 	CMPQ         R10, $0x04
 	JL           wideone
+	PREFETCHT0   (R11)(SI*1)
+	PREFETCHT0   (R12)(SI*1)
+	PREFETCHT0   (R13)(SI*1)
+	PREFETCHT0   (R14)(SI*1)
 	VPMOVZXWD    (R11), Y4
 	VPSLLD       $0x10, Y4, Y4
 	VPMOVZXWD    (R12), Y5
 	VPSLLD       $0x10, Y5, Y5
-	VBROADCASTSS (R9), Y6
-	VFMADD231PS  Y6, Y4, Y0
-	VFMADD231PS  Y6, Y5, Y2
-	VBROADCASTSS (R9)(DI*1), Y6
-	VFMADD231PS  Y6, Y4, Y1
-	VFMADD231PS  Y6, Y5, Y3
+	VPMOVZXWD    (R13), Y6
+	VPSLLD       $0x10, Y6, Y6
+	VPMOVZXWD    (R14), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VBROADCASTSS (R9), Y8
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y3
 	VPMOVZXWD    16(R11), Y4
 	VPSLLD       $0x10, Y4, Y4
 	VPMOVZXWD    16(R12), Y5
 	VPSLLD       $0x10, Y5, Y5
-	VBROADCASTSS 4(R9), Y6
-	VFMADD231PS  Y6, Y4, Y0
-	VFMADD231PS  Y6, Y5, Y2
-	VBROADCASTSS 4(R9)(DI*1), Y6
-	VFMADD231PS  Y6, Y4, Y1
-	VFMADD231PS  Y6, Y5, Y3
+	VPMOVZXWD    16(R13), Y6
+	VPSLLD       $0x10, Y6, Y6
+	VPMOVZXWD    16(R14), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VBROADCASTSS 4(R9), Y8
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y3
 	VPMOVZXWD    32(R11), Y4
 	VPSLLD       $0x10, Y4, Y4
 	VPMOVZXWD    32(R12), Y5
 	VPSLLD       $0x10, Y5, Y5
-	VBROADCASTSS 8(R9), Y6
-	VFMADD231PS  Y6, Y4, Y0
-	VFMADD231PS  Y6, Y5, Y2
-	VBROADCASTSS 8(R9)(DI*1), Y6
-	VFMADD231PS  Y6, Y4, Y1
-	VFMADD231PS  Y6, Y5, Y3
+	VPMOVZXWD    32(R13), Y6
+	VPSLLD       $0x10, Y6, Y6
+	VPMOVZXWD    32(R14), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VBROADCASTSS 8(R9), Y8
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y3
 	VPMOVZXWD    48(R11), Y4
 	VPSLLD       $0x10, Y4, Y4
 	VPMOVZXWD    48(R12), Y5
 	VPSLLD       $0x10, Y5, Y5
-	VBROADCASTSS 12(R9), Y6
-	VFMADD231PS  Y6, Y4, Y0
-	VFMADD231PS  Y6, Y5, Y2
-	VBROADCASTSS 12(R9)(DI*1), Y6
-	VFMADD231PS  Y6, Y4, Y1
-	VFMADD231PS  Y6, Y5, Y3
+	VPMOVZXWD    48(R13), Y6
+	VPSLLD       $0x10, Y6, Y6
+	VPMOVZXWD    48(R14), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VBROADCASTSS 12(R9), Y8
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y3
 	ADDQ         $0x40, R11
 	ADDQ         $0x40, R12
+	ADDQ         $0x40, R13
+	ADDQ         $0x40, R14
 	ADDQ         $0x10, R9
 	SUBQ         $0x04, R10
 	JMP          widefour
@@ -23112,14 +23058,19 @@ wideone:
 	VPSLLD       $0x10, Y4, Y4
 	VPMOVZXWD    (R12), Y5
 	VPSLLD       $0x10, Y5, Y5
-	VBROADCASTSS (R9), Y6
-	VFMADD231PS  Y6, Y4, Y0
-	VFMADD231PS  Y6, Y5, Y2
-	VBROADCASTSS (R9)(DI*1), Y6
-	VFMADD231PS  Y6, Y4, Y1
-	VFMADD231PS  Y6, Y5, Y3
+	VPMOVZXWD    (R13), Y6
+	VPSLLD       $0x10, Y6, Y6
+	VPMOVZXWD    (R14), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VBROADCASTSS (R9), Y8
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y3
 	ADDQ         $0x10, R11
 	ADDQ         $0x10, R12
+	ADDQ         $0x10, R13
+	ADDQ         $0x10, R14
 	ADDQ         $0x04, R9
 	DECQ         R10
 	JMP          wideone
@@ -23127,51 +23078,44 @@ wideone:
 wideout:
 	MOVQ    AX, R9
 	VMOVUPS Y0, (R9)
-	VMOVUPS Y2, 32(R9)
-	ADDQ    CX, R9
-	VMOVUPS Y1, (R9)
-	VMOVUPS Y3, 32(R9)
-	ADDQ    $0x40, AX
-	SUBQ    $0x02, R8
+	VMOVUPS Y1, 32(R9)
+	VMOVUPS Y2, 64(R9)
+	VMOVUPS Y3, 96(R9)
+	ADDQ    $0x00000080, AX
+	SUBQ    $0x04, DI
 	JMP     wide
 
 single:
-	TESTQ  R8, R8
-	JZ     done
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	MOVQ   SI, R9
-	MOVQ   k+48(FP), R10
-	MOVQ   DX, R11
-	LEAQ   (R11)(BX*1), DX
+	TESTQ        DI, DI
+	JZ           done
+	MOVQ         AX, R9
+	VBROADCASTSS (R8), Y0
+	VMULPS       (R9), Y0, Y0
+	MOVQ         BX, R9
+	MOVQ         k+48(FP), R10
+	MOVQ         CX, R11
+	LEAQ         (R11)(DX*1), CX
 
 singlefour:
 	CMPQ         R10, $0x04
 	JL           singleone
-	VPMOVZXWD    (R11), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VBROADCASTSS (R9), Y3
-	VFMADD231PS  Y3, Y2, Y0
-	VBROADCASTSS (R9)(DI*1), Y3
-	VFMADD231PS  Y3, Y2, Y1
-	VPMOVZXWD    16(R11), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VBROADCASTSS 4(R9), Y3
-	VFMADD231PS  Y3, Y2, Y0
-	VBROADCASTSS 4(R9)(DI*1), Y3
-	VFMADD231PS  Y3, Y2, Y1
-	VPMOVZXWD    32(R11), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VBROADCASTSS 8(R9), Y3
-	VFMADD231PS  Y3, Y2, Y0
-	VBROADCASTSS 8(R9)(DI*1), Y3
-	VFMADD231PS  Y3, Y2, Y1
-	VPMOVZXWD    48(R11), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VBROADCASTSS 12(R9), Y3
-	VFMADD231PS  Y3, Y2, Y0
-	VBROADCASTSS 12(R9)(DI*1), Y3
-	VFMADD231PS  Y3, Y2, Y1
+	PREFETCHT0   (R11)(SI*1)
+	VPMOVZXWD    (R11), Y1
+	VPSLLD       $0x10, Y1, Y1
+	VBROADCASTSS (R9), Y2
+	VFMADD231PS  Y2, Y1, Y0
+	VPMOVZXWD    16(R11), Y1
+	VPSLLD       $0x10, Y1, Y1
+	VBROADCASTSS 4(R9), Y2
+	VFMADD231PS  Y2, Y1, Y0
+	VPMOVZXWD    32(R11), Y1
+	VPSLLD       $0x10, Y1, Y1
+	VBROADCASTSS 8(R9), Y2
+	VFMADD231PS  Y2, Y1, Y0
+	VPMOVZXWD    48(R11), Y1
+	VPSLLD       $0x10, Y1, Y1
+	VBROADCASTSS 12(R9), Y2
+	VFMADD231PS  Y2, Y1, Y0
 	ADDQ         $0x40, R11
 	ADDQ         $0x10, R9
 	SUBQ         $0x04, R10
@@ -23180,12 +23124,10 @@ singlefour:
 singleone:
 	TESTQ        R10, R10
 	JZ           singleout
-	VPMOVZXWD    (R11), Y2
-	VPSLLD       $0x10, Y2, Y2
-	VBROADCASTSS (R9), Y3
-	VFMADD231PS  Y3, Y2, Y0
-	VBROADCASTSS (R9)(DI*1), Y3
-	VFMADD231PS  Y3, Y2, Y1
+	VPMOVZXWD    (R11), Y1
+	VPSLLD       $0x10, Y1, Y1
+	VBROADCASTSS (R9), Y2
+	VFMADD231PS  Y2, Y1, Y0
 	ADDQ         $0x10, R11
 	ADDQ         $0x04, R9
 	DECQ         R10
@@ -23194,48 +23136,44 @@ singleone:
 singleout:
 	MOVQ    AX, R9
 	VMOVUPS Y0, (R9)
-	ADDQ    CX, R9
-	VMOVUPS Y1, (R9)
 	ADDQ    $0x20, AX
-	DECQ    R8
+	DECQ    DI
 	JMP     single
 
 done:
 	VZEROUPPER
 	RET
 
-// func fmatAccBF16x2(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, alpha *float32)
-// Requires: AVX, AVX2, FMA3
-TEXT ·fmatAccBF16x2(SB), NOSPLIT, $0-72
+// func fmatBF16x2(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·fmatBF16x2(SB), NOSPLIT, $0-72
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
 	MOVQ w+16(FP), DX
 	MOVQ stride+24(FP), BX
 	MOVQ x+32(FP), SI
 	MOVQ ldx+40(FP), DI
-	MOVQ count+56(FP), R8
-	MOVQ alpha+64(FP), R9
+	MOVQ ahead+64(FP), R8
+	MOVQ count+56(FP), R9
 
 wide:
-	CMPQ         R8, $0x02
-	JL           single
-	MOVQ         AX, R10
-	VBROADCASTSS (R9), Y1
-	VMULPS       (R10), Y1, Y0
-	VMULPS       32(R10), Y1, Y2
-	ADDQ         CX, R10
-	VBROADCASTSS 4(R9), Y3
-	VMULPS       (R10), Y3, Y1
-	VMULPS       32(R10), Y3, Y3
-	MOVQ         SI, R10
-	MOVQ         k+48(FP), R11
-	MOVQ         DX, R12
-	LEAQ         (R12)(BX*1), R13
-	LEAQ         (R13)(BX*1), DX
+	CMPQ   R9, $0x02
+	JL     single
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   SI, R10
+	MOVQ   k+48(FP), R11
+	MOVQ   DX, R12
+	LEAQ   (R12)(BX*1), R13
+	LEAQ   (R13)(BX*1), DX
 
 widefour:
 	CMPQ         R11, $0x04
 	JL           wideone
+	PREFETCHT0   (R12)(R8*1)
+	PREFETCHT0   (R13)(R8*1)
 	VPMOVZXWD    (R12), Y4
 	VPSLLD       $0x10, Y4, Y4
 	VPMOVZXWD    (R13), Y5
@@ -23309,26 +23247,23 @@ wideout:
 	VMOVUPS Y1, (R10)
 	VMOVUPS Y3, 32(R10)
 	ADDQ    $0x40, AX
-	SUBQ    $0x02, R8
+	SUBQ    $0x02, R9
 	JMP     wide
 
 single:
-	TESTQ        R8, R8
-	JZ           done
-	MOVQ         AX, R10
-	VBROADCASTSS (R9), Y0
-	VMULPS       (R10), Y0, Y0
-	ADDQ         CX, R10
-	VBROADCASTSS 4(R9), Y1
-	VMULPS       (R10), Y1, Y1
-	MOVQ         SI, R10
-	MOVQ         k+48(FP), R11
-	MOVQ         DX, R12
-	LEAQ         (R12)(BX*1), DX
+	TESTQ  R9, R9
+	JZ     done
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	MOVQ   SI, R10
+	MOVQ   k+48(FP), R11
+	MOVQ   DX, R12
+	LEAQ   (R12)(BX*1), DX
 
 singlefour:
 	CMPQ         R11, $0x04
 	JL           singleone
+	PREFETCHT0   (R12)(R8*1)
 	VPMOVZXWD    (R12), Y2
 	VPSLLD       $0x10, Y2, Y2
 	VBROADCASTSS (R10), Y3
@@ -23378,26 +23313,212 @@ singleout:
 	ADDQ    CX, R10
 	VMOVUPS Y1, (R10)
 	ADDQ    $0x20, AX
-	DECQ    R8
+	DECQ    R9
 	JMP     single
 
 done:
 	VZEROUPPER
 	RET
 
-// func fmatBF16x3(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·fmatBF16x3(SB), NOSPLIT, $0-64
+// func fmatAccBF16x2(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int, alpha *float32)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·fmatAccBF16x2(SB), NOSPLIT, $0-80
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
 	MOVQ w+16(FP), DX
 	MOVQ stride+24(FP), BX
 	MOVQ x+32(FP), SI
 	MOVQ ldx+40(FP), DI
-	MOVQ count+56(FP), R8
+	MOVQ ahead+64(FP), R8
+	MOVQ count+56(FP), R9
+	MOVQ alpha+72(FP), R10
 
 wide:
-	CMPQ   R8, $0x02
+	CMPQ         R9, $0x02
+	JL           single
+	MOVQ         AX, R11
+	VBROADCASTSS (R10), Y1
+	VMULPS       (R11), Y1, Y0
+	VMULPS       32(R11), Y1, Y2
+	ADDQ         CX, R11
+	VBROADCASTSS 4(R10), Y3
+	VMULPS       (R11), Y3, Y1
+	VMULPS       32(R11), Y3, Y3
+	MOVQ         SI, R11
+	MOVQ         k+48(FP), R12
+	MOVQ         DX, R13
+	LEAQ         (R13)(BX*1), R14
+	LEAQ         (R14)(BX*1), DX
+
+widefour:
+	CMPQ         R12, $0x04
+	JL           wideone
+	PREFETCHT0   (R13)(R8*1)
+	PREFETCHT0   (R14)(R8*1)
+	VPMOVZXWD    (R13), Y4
+	VPSLLD       $0x10, Y4, Y4
+	VPMOVZXWD    (R14), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VBROADCASTSS (R11), Y6
+	VFMADD231PS  Y6, Y4, Y0
+	VFMADD231PS  Y6, Y5, Y2
+	VBROADCASTSS (R11)(DI*1), Y6
+	VFMADD231PS  Y6, Y4, Y1
+	VFMADD231PS  Y6, Y5, Y3
+	VPMOVZXWD    16(R13), Y4
+	VPSLLD       $0x10, Y4, Y4
+	VPMOVZXWD    16(R14), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VBROADCASTSS 4(R11), Y6
+	VFMADD231PS  Y6, Y4, Y0
+	VFMADD231PS  Y6, Y5, Y2
+	VBROADCASTSS 4(R11)(DI*1), Y6
+	VFMADD231PS  Y6, Y4, Y1
+	VFMADD231PS  Y6, Y5, Y3
+	VPMOVZXWD    32(R13), Y4
+	VPSLLD       $0x10, Y4, Y4
+	VPMOVZXWD    32(R14), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VBROADCASTSS 8(R11), Y6
+	VFMADD231PS  Y6, Y4, Y0
+	VFMADD231PS  Y6, Y5, Y2
+	VBROADCASTSS 8(R11)(DI*1), Y6
+	VFMADD231PS  Y6, Y4, Y1
+	VFMADD231PS  Y6, Y5, Y3
+	VPMOVZXWD    48(R13), Y4
+	VPSLLD       $0x10, Y4, Y4
+	VPMOVZXWD    48(R14), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VBROADCASTSS 12(R11), Y6
+	VFMADD231PS  Y6, Y4, Y0
+	VFMADD231PS  Y6, Y5, Y2
+	VBROADCASTSS 12(R11)(DI*1), Y6
+	VFMADD231PS  Y6, Y4, Y1
+	VFMADD231PS  Y6, Y5, Y3
+	ADDQ         $0x40, R13
+	ADDQ         $0x40, R14
+	ADDQ         $0x10, R11
+	SUBQ         $0x04, R12
+	JMP          widefour
+
+wideone:
+	TESTQ        R12, R12
+	JZ           wideout
+	VPMOVZXWD    (R13), Y4
+	VPSLLD       $0x10, Y4, Y4
+	VPMOVZXWD    (R14), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VBROADCASTSS (R11), Y6
+	VFMADD231PS  Y6, Y4, Y0
+	VFMADD231PS  Y6, Y5, Y2
+	VBROADCASTSS (R11)(DI*1), Y6
+	VFMADD231PS  Y6, Y4, Y1
+	VFMADD231PS  Y6, Y5, Y3
+	ADDQ         $0x10, R13
+	ADDQ         $0x10, R14
+	ADDQ         $0x04, R11
+	DECQ         R12
+	JMP          wideone
+
+wideout:
+	MOVQ    AX, R11
+	VMOVUPS Y0, (R11)
+	VMOVUPS Y2, 32(R11)
+	ADDQ    CX, R11
+	VMOVUPS Y1, (R11)
+	VMOVUPS Y3, 32(R11)
+	ADDQ    $0x40, AX
+	SUBQ    $0x02, R9
+	JMP     wide
+
+single:
+	TESTQ        R9, R9
+	JZ           done
+	MOVQ         AX, R11
+	VBROADCASTSS (R10), Y0
+	VMULPS       (R11), Y0, Y0
+	ADDQ         CX, R11
+	VBROADCASTSS 4(R10), Y1
+	VMULPS       (R11), Y1, Y1
+	MOVQ         SI, R11
+	MOVQ         k+48(FP), R12
+	MOVQ         DX, R13
+	LEAQ         (R13)(BX*1), DX
+
+singlefour:
+	CMPQ         R12, $0x04
+	JL           singleone
+	PREFETCHT0   (R13)(R8*1)
+	VPMOVZXWD    (R13), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VBROADCASTSS (R11), Y3
+	VFMADD231PS  Y3, Y2, Y0
+	VBROADCASTSS (R11)(DI*1), Y3
+	VFMADD231PS  Y3, Y2, Y1
+	VPMOVZXWD    16(R13), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VBROADCASTSS 4(R11), Y3
+	VFMADD231PS  Y3, Y2, Y0
+	VBROADCASTSS 4(R11)(DI*1), Y3
+	VFMADD231PS  Y3, Y2, Y1
+	VPMOVZXWD    32(R13), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VBROADCASTSS 8(R11), Y3
+	VFMADD231PS  Y3, Y2, Y0
+	VBROADCASTSS 8(R11)(DI*1), Y3
+	VFMADD231PS  Y3, Y2, Y1
+	VPMOVZXWD    48(R13), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VBROADCASTSS 12(R11), Y3
+	VFMADD231PS  Y3, Y2, Y0
+	VBROADCASTSS 12(R11)(DI*1), Y3
+	VFMADD231PS  Y3, Y2, Y1
+	ADDQ         $0x40, R13
+	ADDQ         $0x10, R11
+	SUBQ         $0x04, R12
+	JMP          singlefour
+
+singleone:
+	TESTQ        R12, R12
+	JZ           singleout
+	VPMOVZXWD    (R13), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VBROADCASTSS (R11), Y3
+	VFMADD231PS  Y3, Y2, Y0
+	VBROADCASTSS (R11)(DI*1), Y3
+	VFMADD231PS  Y3, Y2, Y1
+	ADDQ         $0x10, R13
+	ADDQ         $0x04, R11
+	DECQ         R12
+	JMP          singleone
+
+singleout:
+	MOVQ    AX, R11
+	VMOVUPS Y0, (R11)
+	ADDQ    CX, R11
+	VMOVUPS Y1, (R11)
+	ADDQ    $0x20, AX
+	DECQ    R9
+	JMP     single
+
+done:
+	VZEROUPPER
+	RET
+
+// func fmatBF16x3(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·fmatBF16x3(SB), NOSPLIT, $0-72
+	MOVQ dst+0(FP), AX
+	MOVQ ldd+8(FP), CX
+	MOVQ w+16(FP), DX
+	MOVQ stride+24(FP), BX
+	MOVQ x+32(FP), SI
+	MOVQ ldx+40(FP), DI
+	MOVQ ahead+64(FP), R8
+	MOVQ count+56(FP), R9
+
+wide:
+	CMPQ   R9, $0x02
 	JL     single
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
@@ -23405,227 +23526,17 @@ wide:
 	VXORPS Y3, Y3, Y3
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
-	MOVQ   SI, R9
-	MOVQ   k+48(FP), R10
-	MOVQ   DX, R11
-	LEAQ   (R11)(BX*1), R12
-	LEAQ   (R12)(BX*1), DX
-
-widefour:
-	CMPQ         R10, $0x04
-	JL           wideone
-	VPMOVZXWD    (R11), Y6
-	VPSLLD       $0x10, Y6, Y6
-	VPMOVZXWD    (R12), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VBROADCASTSS (R9), Y8
-	VFMADD231PS  Y8, Y6, Y0
-	VFMADD231PS  Y8, Y7, Y3
-	VBROADCASTSS (R9)(DI*1), Y8
-	VFMADD231PS  Y8, Y6, Y1
-	VFMADD231PS  Y8, Y7, Y4
-	VBROADCASTSS (R9)(DI*2), Y8
-	VFMADD231PS  Y8, Y6, Y2
-	VFMADD231PS  Y8, Y7, Y5
-	VPMOVZXWD    16(R11), Y6
-	VPSLLD       $0x10, Y6, Y6
-	VPMOVZXWD    16(R12), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VBROADCASTSS 4(R9), Y8
-	VFMADD231PS  Y8, Y6, Y0
-	VFMADD231PS  Y8, Y7, Y3
-	VBROADCASTSS 4(R9)(DI*1), Y8
-	VFMADD231PS  Y8, Y6, Y1
-	VFMADD231PS  Y8, Y7, Y4
-	VBROADCASTSS 4(R9)(DI*2), Y8
-	VFMADD231PS  Y8, Y6, Y2
-	VFMADD231PS  Y8, Y7, Y5
-	VPMOVZXWD    32(R11), Y6
-	VPSLLD       $0x10, Y6, Y6
-	VPMOVZXWD    32(R12), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VBROADCASTSS 8(R9), Y8
-	VFMADD231PS  Y8, Y6, Y0
-	VFMADD231PS  Y8, Y7, Y3
-	VBROADCASTSS 8(R9)(DI*1), Y8
-	VFMADD231PS  Y8, Y6, Y1
-	VFMADD231PS  Y8, Y7, Y4
-	VBROADCASTSS 8(R9)(DI*2), Y8
-	VFMADD231PS  Y8, Y6, Y2
-	VFMADD231PS  Y8, Y7, Y5
-	VPMOVZXWD    48(R11), Y6
-	VPSLLD       $0x10, Y6, Y6
-	VPMOVZXWD    48(R12), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VBROADCASTSS 12(R9), Y8
-	VFMADD231PS  Y8, Y6, Y0
-	VFMADD231PS  Y8, Y7, Y3
-	VBROADCASTSS 12(R9)(DI*1), Y8
-	VFMADD231PS  Y8, Y6, Y1
-	VFMADD231PS  Y8, Y7, Y4
-	VBROADCASTSS 12(R9)(DI*2), Y8
-	VFMADD231PS  Y8, Y6, Y2
-	VFMADD231PS  Y8, Y7, Y5
-	ADDQ         $0x40, R11
-	ADDQ         $0x40, R12
-	ADDQ         $0x10, R9
-	SUBQ         $0x04, R10
-	JMP          widefour
-
-wideone:
-	TESTQ        R10, R10
-	JZ           wideout
-	VPMOVZXWD    (R11), Y6
-	VPSLLD       $0x10, Y6, Y6
-	VPMOVZXWD    (R12), Y7
-	VPSLLD       $0x10, Y7, Y7
-	VBROADCASTSS (R9), Y8
-	VFMADD231PS  Y8, Y6, Y0
-	VFMADD231PS  Y8, Y7, Y3
-	VBROADCASTSS (R9)(DI*1), Y8
-	VFMADD231PS  Y8, Y6, Y1
-	VFMADD231PS  Y8, Y7, Y4
-	VBROADCASTSS (R9)(DI*2), Y8
-	VFMADD231PS  Y8, Y6, Y2
-	VFMADD231PS  Y8, Y7, Y5
-	ADDQ         $0x10, R11
-	ADDQ         $0x10, R12
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JMP          wideone
-
-wideout:
-	MOVQ    AX, R9
-	VMOVUPS Y0, (R9)
-	VMOVUPS Y3, 32(R9)
-	ADDQ    CX, R9
-	VMOVUPS Y1, (R9)
-	VMOVUPS Y4, 32(R9)
-	ADDQ    CX, R9
-	VMOVUPS Y2, (R9)
-	VMOVUPS Y5, 32(R9)
-	ADDQ    $0x40, AX
-	SUBQ    $0x02, R8
-	JMP     wide
-
-single:
-	TESTQ  R8, R8
-	JZ     done
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	MOVQ   SI, R9
-	MOVQ   k+48(FP), R10
-	MOVQ   DX, R11
-	LEAQ   (R11)(BX*1), DX
-
-singlefour:
-	CMPQ         R10, $0x04
-	JL           singleone
-	VPMOVZXWD    (R11), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VBROADCASTSS (R9), Y4
-	VFMADD231PS  Y4, Y3, Y0
-	VBROADCASTSS (R9)(DI*1), Y4
-	VFMADD231PS  Y4, Y3, Y1
-	VBROADCASTSS (R9)(DI*2), Y4
-	VFMADD231PS  Y4, Y3, Y2
-	VPMOVZXWD    16(R11), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VBROADCASTSS 4(R9), Y4
-	VFMADD231PS  Y4, Y3, Y0
-	VBROADCASTSS 4(R9)(DI*1), Y4
-	VFMADD231PS  Y4, Y3, Y1
-	VBROADCASTSS 4(R9)(DI*2), Y4
-	VFMADD231PS  Y4, Y3, Y2
-	VPMOVZXWD    32(R11), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VBROADCASTSS 8(R9), Y4
-	VFMADD231PS  Y4, Y3, Y0
-	VBROADCASTSS 8(R9)(DI*1), Y4
-	VFMADD231PS  Y4, Y3, Y1
-	VBROADCASTSS 8(R9)(DI*2), Y4
-	VFMADD231PS  Y4, Y3, Y2
-	VPMOVZXWD    48(R11), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VBROADCASTSS 12(R9), Y4
-	VFMADD231PS  Y4, Y3, Y0
-	VBROADCASTSS 12(R9)(DI*1), Y4
-	VFMADD231PS  Y4, Y3, Y1
-	VBROADCASTSS 12(R9)(DI*2), Y4
-	VFMADD231PS  Y4, Y3, Y2
-	ADDQ         $0x40, R11
-	ADDQ         $0x10, R9
-	SUBQ         $0x04, R10
-	JMP          singlefour
-
-singleone:
-	TESTQ        R10, R10
-	JZ           singleout
-	VPMOVZXWD    (R11), Y3
-	VPSLLD       $0x10, Y3, Y3
-	VBROADCASTSS (R9), Y4
-	VFMADD231PS  Y4, Y3, Y0
-	VBROADCASTSS (R9)(DI*1), Y4
-	VFMADD231PS  Y4, Y3, Y1
-	VBROADCASTSS (R9)(DI*2), Y4
-	VFMADD231PS  Y4, Y3, Y2
-	ADDQ         $0x10, R11
-	ADDQ         $0x04, R9
-	DECQ         R10
-	JMP          singleone
-
-singleout:
-	MOVQ    AX, R9
-	VMOVUPS Y0, (R9)
-	ADDQ    CX, R9
-	VMOVUPS Y1, (R9)
-	ADDQ    CX, R9
-	VMOVUPS Y2, (R9)
-	ADDQ    $0x20, AX
-	DECQ    R8
-	JMP     single
-
-done:
-	VZEROUPPER
-	RET
-
-// func fmatAccBF16x3(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, alpha *float32)
-// Requires: AVX, AVX2, FMA3
-TEXT ·fmatAccBF16x3(SB), NOSPLIT, $0-72
-	MOVQ dst+0(FP), AX
-	MOVQ ldd+8(FP), CX
-	MOVQ w+16(FP), DX
-	MOVQ stride+24(FP), BX
-	MOVQ x+32(FP), SI
-	MOVQ ldx+40(FP), DI
-	MOVQ count+56(FP), R8
-	MOVQ alpha+64(FP), R9
-
-wide:
-	CMPQ         R8, $0x02
-	JL           single
-	MOVQ         AX, R10
-	VBROADCASTSS (R9), Y1
-	VMULPS       (R10), Y1, Y0
-	VMULPS       32(R10), Y1, Y3
-	ADDQ         CX, R10
-	VBROADCASTSS 4(R9), Y2
-	VMULPS       (R10), Y2, Y1
-	VMULPS       32(R10), Y2, Y4
-	ADDQ         CX, R10
-	VBROADCASTSS 8(R9), Y5
-	VMULPS       (R10), Y5, Y2
-	VMULPS       32(R10), Y5, Y5
-	MOVQ         SI, R10
-	MOVQ         k+48(FP), R11
-	MOVQ         DX, R12
-	LEAQ         (R12)(BX*1), R13
-	LEAQ         (R13)(BX*1), DX
+	MOVQ   SI, R10
+	MOVQ   k+48(FP), R11
+	MOVQ   DX, R12
+	LEAQ   (R12)(BX*1), R13
+	LEAQ   (R13)(BX*1), DX
 
 widefour:
 	CMPQ         R11, $0x04
 	JL           wideone
+	PREFETCHT0   (R12)(R8*1)
+	PREFETCHT0   (R13)(R8*1)
 	VPMOVZXWD    (R12), Y6
 	VPSLLD       $0x10, Y6, Y6
 	VPMOVZXWD    (R13), Y7
@@ -23717,29 +23628,24 @@ wideout:
 	VMOVUPS Y2, (R10)
 	VMOVUPS Y5, 32(R10)
 	ADDQ    $0x40, AX
-	SUBQ    $0x02, R8
+	SUBQ    $0x02, R9
 	JMP     wide
 
 single:
-	TESTQ        R8, R8
-	JZ           done
-	MOVQ         AX, R10
-	VBROADCASTSS (R9), Y0
-	VMULPS       (R10), Y0, Y0
-	ADDQ         CX, R10
-	VBROADCASTSS 4(R9), Y1
-	VMULPS       (R10), Y1, Y1
-	ADDQ         CX, R10
-	VBROADCASTSS 8(R9), Y2
-	VMULPS       (R10), Y2, Y2
-	MOVQ         SI, R10
-	MOVQ         k+48(FP), R11
-	MOVQ         DX, R12
-	LEAQ         (R12)(BX*1), DX
+	TESTQ  R9, R9
+	JZ     done
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	MOVQ   SI, R10
+	MOVQ   k+48(FP), R11
+	MOVQ   DX, R12
+	LEAQ   (R12)(BX*1), DX
 
 singlefour:
 	CMPQ         R11, $0x04
 	JL           singleone
+	PREFETCHT0   (R12)(R8*1)
 	VPMOVZXWD    (R12), Y3
 	VPSLLD       $0x10, Y3, Y3
 	VBROADCASTSS (R10), Y4
@@ -23801,26 +23707,249 @@ singleout:
 	ADDQ    CX, R10
 	VMOVUPS Y2, (R10)
 	ADDQ    $0x20, AX
-	DECQ    R8
+	DECQ    R9
 	JMP     single
 
 done:
 	VZEROUPPER
 	RET
 
-// func fmatBF16x4(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int)
-// Requires: AVX, AVX2, FMA3
-TEXT ·fmatBF16x4(SB), NOSPLIT, $0-64
+// func fmatAccBF16x3(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int, alpha *float32)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·fmatAccBF16x3(SB), NOSPLIT, $0-80
 	MOVQ dst+0(FP), AX
 	MOVQ ldd+8(FP), CX
 	MOVQ w+16(FP), DX
 	MOVQ stride+24(FP), BX
 	MOVQ x+32(FP), SI
 	MOVQ ldx+40(FP), DI
-	MOVQ count+56(FP), R8
+	MOVQ ahead+64(FP), R8
+	MOVQ count+56(FP), R9
+	MOVQ alpha+72(FP), R10
 
 wide:
-	CMPQ   R8, $0x02
+	CMPQ         R9, $0x02
+	JL           single
+	MOVQ         AX, R11
+	VBROADCASTSS (R10), Y1
+	VMULPS       (R11), Y1, Y0
+	VMULPS       32(R11), Y1, Y3
+	ADDQ         CX, R11
+	VBROADCASTSS 4(R10), Y2
+	VMULPS       (R11), Y2, Y1
+	VMULPS       32(R11), Y2, Y4
+	ADDQ         CX, R11
+	VBROADCASTSS 8(R10), Y5
+	VMULPS       (R11), Y5, Y2
+	VMULPS       32(R11), Y5, Y5
+	MOVQ         SI, R11
+	MOVQ         k+48(FP), R12
+	MOVQ         DX, R13
+	LEAQ         (R13)(BX*1), R14
+	LEAQ         (R14)(BX*1), DX
+
+widefour:
+	CMPQ         R12, $0x04
+	JL           wideone
+	PREFETCHT0   (R13)(R8*1)
+	PREFETCHT0   (R14)(R8*1)
+	VPMOVZXWD    (R13), Y6
+	VPSLLD       $0x10, Y6, Y6
+	VPMOVZXWD    (R14), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VBROADCASTSS (R11), Y8
+	VFMADD231PS  Y8, Y6, Y0
+	VFMADD231PS  Y8, Y7, Y3
+	VBROADCASTSS (R11)(DI*1), Y8
+	VFMADD231PS  Y8, Y6, Y1
+	VFMADD231PS  Y8, Y7, Y4
+	VBROADCASTSS (R11)(DI*2), Y8
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y5
+	VPMOVZXWD    16(R13), Y6
+	VPSLLD       $0x10, Y6, Y6
+	VPMOVZXWD    16(R14), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VBROADCASTSS 4(R11), Y8
+	VFMADD231PS  Y8, Y6, Y0
+	VFMADD231PS  Y8, Y7, Y3
+	VBROADCASTSS 4(R11)(DI*1), Y8
+	VFMADD231PS  Y8, Y6, Y1
+	VFMADD231PS  Y8, Y7, Y4
+	VBROADCASTSS 4(R11)(DI*2), Y8
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y5
+	VPMOVZXWD    32(R13), Y6
+	VPSLLD       $0x10, Y6, Y6
+	VPMOVZXWD    32(R14), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VBROADCASTSS 8(R11), Y8
+	VFMADD231PS  Y8, Y6, Y0
+	VFMADD231PS  Y8, Y7, Y3
+	VBROADCASTSS 8(R11)(DI*1), Y8
+	VFMADD231PS  Y8, Y6, Y1
+	VFMADD231PS  Y8, Y7, Y4
+	VBROADCASTSS 8(R11)(DI*2), Y8
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y5
+	VPMOVZXWD    48(R13), Y6
+	VPSLLD       $0x10, Y6, Y6
+	VPMOVZXWD    48(R14), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VBROADCASTSS 12(R11), Y8
+	VFMADD231PS  Y8, Y6, Y0
+	VFMADD231PS  Y8, Y7, Y3
+	VBROADCASTSS 12(R11)(DI*1), Y8
+	VFMADD231PS  Y8, Y6, Y1
+	VFMADD231PS  Y8, Y7, Y4
+	VBROADCASTSS 12(R11)(DI*2), Y8
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y5
+	ADDQ         $0x40, R13
+	ADDQ         $0x40, R14
+	ADDQ         $0x10, R11
+	SUBQ         $0x04, R12
+	JMP          widefour
+
+wideone:
+	TESTQ        R12, R12
+	JZ           wideout
+	VPMOVZXWD    (R13), Y6
+	VPSLLD       $0x10, Y6, Y6
+	VPMOVZXWD    (R14), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VBROADCASTSS (R11), Y8
+	VFMADD231PS  Y8, Y6, Y0
+	VFMADD231PS  Y8, Y7, Y3
+	VBROADCASTSS (R11)(DI*1), Y8
+	VFMADD231PS  Y8, Y6, Y1
+	VFMADD231PS  Y8, Y7, Y4
+	VBROADCASTSS (R11)(DI*2), Y8
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y5
+	ADDQ         $0x10, R13
+	ADDQ         $0x10, R14
+	ADDQ         $0x04, R11
+	DECQ         R12
+	JMP          wideone
+
+wideout:
+	MOVQ    AX, R11
+	VMOVUPS Y0, (R11)
+	VMOVUPS Y3, 32(R11)
+	ADDQ    CX, R11
+	VMOVUPS Y1, (R11)
+	VMOVUPS Y4, 32(R11)
+	ADDQ    CX, R11
+	VMOVUPS Y2, (R11)
+	VMOVUPS Y5, 32(R11)
+	ADDQ    $0x40, AX
+	SUBQ    $0x02, R9
+	JMP     wide
+
+single:
+	TESTQ        R9, R9
+	JZ           done
+	MOVQ         AX, R11
+	VBROADCASTSS (R10), Y0
+	VMULPS       (R11), Y0, Y0
+	ADDQ         CX, R11
+	VBROADCASTSS 4(R10), Y1
+	VMULPS       (R11), Y1, Y1
+	ADDQ         CX, R11
+	VBROADCASTSS 8(R10), Y2
+	VMULPS       (R11), Y2, Y2
+	MOVQ         SI, R11
+	MOVQ         k+48(FP), R12
+	MOVQ         DX, R13
+	LEAQ         (R13)(BX*1), DX
+
+singlefour:
+	CMPQ         R12, $0x04
+	JL           singleone
+	PREFETCHT0   (R13)(R8*1)
+	VPMOVZXWD    (R13), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VBROADCASTSS (R11), Y4
+	VFMADD231PS  Y4, Y3, Y0
+	VBROADCASTSS (R11)(DI*1), Y4
+	VFMADD231PS  Y4, Y3, Y1
+	VBROADCASTSS (R11)(DI*2), Y4
+	VFMADD231PS  Y4, Y3, Y2
+	VPMOVZXWD    16(R13), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VBROADCASTSS 4(R11), Y4
+	VFMADD231PS  Y4, Y3, Y0
+	VBROADCASTSS 4(R11)(DI*1), Y4
+	VFMADD231PS  Y4, Y3, Y1
+	VBROADCASTSS 4(R11)(DI*2), Y4
+	VFMADD231PS  Y4, Y3, Y2
+	VPMOVZXWD    32(R13), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VBROADCASTSS 8(R11), Y4
+	VFMADD231PS  Y4, Y3, Y0
+	VBROADCASTSS 8(R11)(DI*1), Y4
+	VFMADD231PS  Y4, Y3, Y1
+	VBROADCASTSS 8(R11)(DI*2), Y4
+	VFMADD231PS  Y4, Y3, Y2
+	VPMOVZXWD    48(R13), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VBROADCASTSS 12(R11), Y4
+	VFMADD231PS  Y4, Y3, Y0
+	VBROADCASTSS 12(R11)(DI*1), Y4
+	VFMADD231PS  Y4, Y3, Y1
+	VBROADCASTSS 12(R11)(DI*2), Y4
+	VFMADD231PS  Y4, Y3, Y2
+	ADDQ         $0x40, R13
+	ADDQ         $0x10, R11
+	SUBQ         $0x04, R12
+	JMP          singlefour
+
+singleone:
+	TESTQ        R12, R12
+	JZ           singleout
+	VPMOVZXWD    (R13), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VBROADCASTSS (R11), Y4
+	VFMADD231PS  Y4, Y3, Y0
+	VBROADCASTSS (R11)(DI*1), Y4
+	VFMADD231PS  Y4, Y3, Y1
+	VBROADCASTSS (R11)(DI*2), Y4
+	VFMADD231PS  Y4, Y3, Y2
+	ADDQ         $0x10, R13
+	ADDQ         $0x04, R11
+	DECQ         R12
+	JMP          singleone
+
+singleout:
+	MOVQ    AX, R11
+	VMOVUPS Y0, (R11)
+	ADDQ    CX, R11
+	VMOVUPS Y1, (R11)
+	ADDQ    CX, R11
+	VMOVUPS Y2, (R11)
+	ADDQ    $0x20, AX
+	DECQ    R9
+	JMP     single
+
+done:
+	VZEROUPPER
+	RET
+
+// func fmatBF16x4(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·fmatBF16x4(SB), NOSPLIT, $0-72
+	MOVQ dst+0(FP), AX
+	MOVQ ldd+8(FP), CX
+	MOVQ w+16(FP), DX
+	MOVQ stride+24(FP), BX
+	MOVQ x+32(FP), SI
+	MOVQ ldx+40(FP), DI
+	MOVQ ahead+64(FP), R8
+	MOVQ count+56(FP), R9
+
+wide:
+	CMPQ   R9, $0x02
 	JL     single
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
@@ -23830,272 +23959,19 @@ wide:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   SI, R9
-	LEAQ   (R9)(DI*2), R11
-	ADDQ   DI, R11
-	MOVQ   k+48(FP), R10
-	MOVQ   DX, R12
-	LEAQ   (R12)(BX*1), R13
-	LEAQ   (R13)(BX*1), DX
-
-widefour:
-	CMPQ         R10, $0x04
-	JL           wideone
-	VPMOVZXWD    (R12), Y8
-	VPSLLD       $0x10, Y8, Y8
-	VPMOVZXWD    (R13), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VBROADCASTSS (R9), Y10
-	VFMADD231PS  Y10, Y8, Y0
-	VFMADD231PS  Y10, Y9, Y4
-	VBROADCASTSS (R9)(DI*1), Y10
-	VFMADD231PS  Y10, Y8, Y1
-	VFMADD231PS  Y10, Y9, Y5
-	VBROADCASTSS (R9)(DI*2), Y10
-	VFMADD231PS  Y10, Y8, Y2
-	VFMADD231PS  Y10, Y9, Y6
-	VBROADCASTSS (R11), Y10
-	VFMADD231PS  Y10, Y8, Y3
-	VFMADD231PS  Y10, Y9, Y7
-	VPMOVZXWD    16(R12), Y8
-	VPSLLD       $0x10, Y8, Y8
-	VPMOVZXWD    16(R13), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VBROADCASTSS 4(R9), Y10
-	VFMADD231PS  Y10, Y8, Y0
-	VFMADD231PS  Y10, Y9, Y4
-	VBROADCASTSS 4(R9)(DI*1), Y10
-	VFMADD231PS  Y10, Y8, Y1
-	VFMADD231PS  Y10, Y9, Y5
-	VBROADCASTSS 4(R9)(DI*2), Y10
-	VFMADD231PS  Y10, Y8, Y2
-	VFMADD231PS  Y10, Y9, Y6
-	VBROADCASTSS 4(R11), Y10
-	VFMADD231PS  Y10, Y8, Y3
-	VFMADD231PS  Y10, Y9, Y7
-	VPMOVZXWD    32(R12), Y8
-	VPSLLD       $0x10, Y8, Y8
-	VPMOVZXWD    32(R13), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VBROADCASTSS 8(R9), Y10
-	VFMADD231PS  Y10, Y8, Y0
-	VFMADD231PS  Y10, Y9, Y4
-	VBROADCASTSS 8(R9)(DI*1), Y10
-	VFMADD231PS  Y10, Y8, Y1
-	VFMADD231PS  Y10, Y9, Y5
-	VBROADCASTSS 8(R9)(DI*2), Y10
-	VFMADD231PS  Y10, Y8, Y2
-	VFMADD231PS  Y10, Y9, Y6
-	VBROADCASTSS 8(R11), Y10
-	VFMADD231PS  Y10, Y8, Y3
-	VFMADD231PS  Y10, Y9, Y7
-	VPMOVZXWD    48(R12), Y8
-	VPSLLD       $0x10, Y8, Y8
-	VPMOVZXWD    48(R13), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VBROADCASTSS 12(R9), Y10
-	VFMADD231PS  Y10, Y8, Y0
-	VFMADD231PS  Y10, Y9, Y4
-	VBROADCASTSS 12(R9)(DI*1), Y10
-	VFMADD231PS  Y10, Y8, Y1
-	VFMADD231PS  Y10, Y9, Y5
-	VBROADCASTSS 12(R9)(DI*2), Y10
-	VFMADD231PS  Y10, Y8, Y2
-	VFMADD231PS  Y10, Y9, Y6
-	VBROADCASTSS 12(R11), Y10
-	VFMADD231PS  Y10, Y8, Y3
-	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         $0x40, R12
-	ADDQ         $0x40, R13
-	ADDQ         $0x10, R9
-	ADDQ         $0x10, R11
-	SUBQ         $0x04, R10
-	JMP          widefour
-
-wideone:
-	TESTQ        R10, R10
-	JZ           wideout
-	VPMOVZXWD    (R12), Y8
-	VPSLLD       $0x10, Y8, Y8
-	VPMOVZXWD    (R13), Y9
-	VPSLLD       $0x10, Y9, Y9
-	VBROADCASTSS (R9), Y10
-	VFMADD231PS  Y10, Y8, Y0
-	VFMADD231PS  Y10, Y9, Y4
-	VBROADCASTSS (R9)(DI*1), Y10
-	VFMADD231PS  Y10, Y8, Y1
-	VFMADD231PS  Y10, Y9, Y5
-	VBROADCASTSS (R9)(DI*2), Y10
-	VFMADD231PS  Y10, Y8, Y2
-	VFMADD231PS  Y10, Y9, Y6
-	VBROADCASTSS (R11), Y10
-	VFMADD231PS  Y10, Y8, Y3
-	VFMADD231PS  Y10, Y9, Y7
-	ADDQ         $0x10, R12
-	ADDQ         $0x10, R13
-	ADDQ         $0x04, R9
-	ADDQ         $0x04, R11
-	DECQ         R10
-	JMP          wideone
-
-wideout:
-	MOVQ    AX, R9
-	VMOVUPS Y0, (R9)
-	VMOVUPS Y4, 32(R9)
-	ADDQ    CX, R9
-	VMOVUPS Y1, (R9)
-	VMOVUPS Y5, 32(R9)
-	ADDQ    CX, R9
-	VMOVUPS Y2, (R9)
-	VMOVUPS Y6, 32(R9)
-	ADDQ    CX, R9
-	VMOVUPS Y3, (R9)
-	VMOVUPS Y7, 32(R9)
-	ADDQ    $0x40, AX
-	SUBQ    $0x02, R8
-	JMP     wide
-
-single:
-	TESTQ  R8, R8
-	JZ     done
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	MOVQ   SI, R9
-	LEAQ   (R9)(DI*2), R11
-	ADDQ   DI, R11
-	MOVQ   k+48(FP), R10
-	MOVQ   DX, R12
-	LEAQ   (R12)(BX*1), DX
-
-singlefour:
-	CMPQ         R10, $0x04
-	JL           singleone
-	VPMOVZXWD    (R12), Y4
-	VPSLLD       $0x10, Y4, Y4
-	VBROADCASTSS (R9), Y5
-	VFMADD231PS  Y5, Y4, Y0
-	VBROADCASTSS (R9)(DI*1), Y5
-	VFMADD231PS  Y5, Y4, Y1
-	VBROADCASTSS (R9)(DI*2), Y5
-	VFMADD231PS  Y5, Y4, Y2
-	VBROADCASTSS (R11), Y5
-	VFMADD231PS  Y5, Y4, Y3
-	VPMOVZXWD    16(R12), Y4
-	VPSLLD       $0x10, Y4, Y4
-	VBROADCASTSS 4(R9), Y5
-	VFMADD231PS  Y5, Y4, Y0
-	VBROADCASTSS 4(R9)(DI*1), Y5
-	VFMADD231PS  Y5, Y4, Y1
-	VBROADCASTSS 4(R9)(DI*2), Y5
-	VFMADD231PS  Y5, Y4, Y2
-	VBROADCASTSS 4(R11), Y5
-	VFMADD231PS  Y5, Y4, Y3
-	VPMOVZXWD    32(R12), Y4
-	VPSLLD       $0x10, Y4, Y4
-	VBROADCASTSS 8(R9), Y5
-	VFMADD231PS  Y5, Y4, Y0
-	VBROADCASTSS 8(R9)(DI*1), Y5
-	VFMADD231PS  Y5, Y4, Y1
-	VBROADCASTSS 8(R9)(DI*2), Y5
-	VFMADD231PS  Y5, Y4, Y2
-	VBROADCASTSS 8(R11), Y5
-	VFMADD231PS  Y5, Y4, Y3
-	VPMOVZXWD    48(R12), Y4
-	VPSLLD       $0x10, Y4, Y4
-	VBROADCASTSS 12(R9), Y5
-	VFMADD231PS  Y5, Y4, Y0
-	VBROADCASTSS 12(R9)(DI*1), Y5
-	VFMADD231PS  Y5, Y4, Y1
-	VBROADCASTSS 12(R9)(DI*2), Y5
-	VFMADD231PS  Y5, Y4, Y2
-	VBROADCASTSS 12(R11), Y5
-	VFMADD231PS  Y5, Y4, Y3
-	ADDQ         $0x40, R12
-	ADDQ         $0x10, R9
-	ADDQ         $0x10, R11
-	SUBQ         $0x04, R10
-	JMP          singlefour
-
-singleone:
-	TESTQ        R10, R10
-	JZ           singleout
-	VPMOVZXWD    (R12), Y4
-	VPSLLD       $0x10, Y4, Y4
-	VBROADCASTSS (R9), Y5
-	VFMADD231PS  Y5, Y4, Y0
-	VBROADCASTSS (R9)(DI*1), Y5
-	VFMADD231PS  Y5, Y4, Y1
-	VBROADCASTSS (R9)(DI*2), Y5
-	VFMADD231PS  Y5, Y4, Y2
-	VBROADCASTSS (R11), Y5
-	VFMADD231PS  Y5, Y4, Y3
-	ADDQ         $0x10, R12
-	ADDQ         $0x04, R9
-	ADDQ         $0x04, R11
-	DECQ         R10
-	JMP          singleone
-
-singleout:
-	MOVQ    AX, R9
-	VMOVUPS Y0, (R9)
-	ADDQ    CX, R9
-	VMOVUPS Y1, (R9)
-	ADDQ    CX, R9
-	VMOVUPS Y2, (R9)
-	ADDQ    CX, R9
-	VMOVUPS Y3, (R9)
-	ADDQ    $0x20, AX
-	DECQ    R8
-	JMP     single
-
-done:
-	VZEROUPPER
-	RET
-
-// func fmatAccBF16x4(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, alpha *float32)
-// Requires: AVX, AVX2, FMA3
-TEXT ·fmatAccBF16x4(SB), NOSPLIT, $0-72
-	MOVQ dst+0(FP), AX
-	MOVQ ldd+8(FP), CX
-	MOVQ w+16(FP), DX
-	MOVQ stride+24(FP), BX
-	MOVQ x+32(FP), SI
-	MOVQ ldx+40(FP), DI
-	MOVQ count+56(FP), R8
-	MOVQ alpha+64(FP), R9
-
-wide:
-	CMPQ         R8, $0x02
-	JL           single
-	MOVQ         AX, R10
-	VBROADCASTSS (R9), Y1
-	VMULPS       (R10), Y1, Y0
-	VMULPS       32(R10), Y1, Y4
-	ADDQ         CX, R10
-	VBROADCASTSS 4(R9), Y2
-	VMULPS       (R10), Y2, Y1
-	VMULPS       32(R10), Y2, Y5
-	ADDQ         CX, R10
-	VBROADCASTSS 8(R9), Y3
-	VMULPS       (R10), Y3, Y2
-	VMULPS       32(R10), Y3, Y6
-	ADDQ         CX, R10
-	VBROADCASTSS 12(R9), Y7
-	VMULPS       (R10), Y7, Y3
-	VMULPS       32(R10), Y7, Y7
-	MOVQ         SI, R10
-	LEAQ         (R10)(DI*2), R12
-	ADDQ         DI, R12
-	MOVQ         k+48(FP), R11
-	MOVQ         DX, R13
-	LEAQ         (R13)(BX*1), R14
-	LEAQ         (R14)(BX*1), DX
+	MOVQ   SI, R10
+	LEAQ   (R10)(DI*2), R12
+	ADDQ   DI, R12
+	MOVQ   k+48(FP), R11
+	MOVQ   DX, R13
+	LEAQ   (R13)(BX*1), R14
+	LEAQ   (R14)(BX*1), DX
 
 widefour:
 	CMPQ         R11, $0x04
 	JL           wideone
+	PREFETCHT0   (R13)(R8*1)
+	PREFETCHT0   (R14)(R8*1)
 	VPMOVZXWD    (R13), Y8
 	VPSLLD       $0x10, Y8, Y8
 	VPMOVZXWD    (R14), Y9
@@ -24207,34 +24083,27 @@ wideout:
 	VMOVUPS Y3, (R10)
 	VMOVUPS Y7, 32(R10)
 	ADDQ    $0x40, AX
-	SUBQ    $0x02, R8
+	SUBQ    $0x02, R9
 	JMP     wide
 
 single:
-	TESTQ        R8, R8
-	JZ           done
-	MOVQ         AX, R10
-	VBROADCASTSS (R9), Y0
-	VMULPS       (R10), Y0, Y0
-	ADDQ         CX, R10
-	VBROADCASTSS 4(R9), Y1
-	VMULPS       (R10), Y1, Y1
-	ADDQ         CX, R10
-	VBROADCASTSS 8(R9), Y2
-	VMULPS       (R10), Y2, Y2
-	ADDQ         CX, R10
-	VBROADCASTSS 12(R9), Y3
-	VMULPS       (R10), Y3, Y3
-	MOVQ         SI, R10
-	LEAQ         (R10)(DI*2), R12
-	ADDQ         DI, R12
-	MOVQ         k+48(FP), R11
-	MOVQ         DX, R13
-	LEAQ         (R13)(BX*1), DX
+	TESTQ  R9, R9
+	JZ     done
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   SI, R10
+	LEAQ   (R10)(DI*2), R12
+	ADDQ   DI, R12
+	MOVQ   k+48(FP), R11
+	MOVQ   DX, R13
+	LEAQ   (R13)(BX*1), DX
 
 singlefour:
 	CMPQ         R11, $0x04
 	JL           singleone
+	PREFETCHT0   (R13)(R8*1)
 	VPMOVZXWD    (R13), Y4
 	VPSLLD       $0x10, Y4, Y4
 	VBROADCASTSS (R10), Y5
@@ -24310,7 +24179,274 @@ singleout:
 	ADDQ    CX, R10
 	VMOVUPS Y3, (R10)
 	ADDQ    $0x20, AX
-	DECQ    R8
+	DECQ    R9
+	JMP     single
+
+done:
+	VZEROUPPER
+	RET
+
+// func fmatAccBF16x4(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int, alpha *float32)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·fmatAccBF16x4(SB), NOSPLIT, $0-80
+	MOVQ dst+0(FP), AX
+	MOVQ ldd+8(FP), CX
+	MOVQ w+16(FP), DX
+	MOVQ stride+24(FP), BX
+	MOVQ x+32(FP), SI
+	MOVQ ldx+40(FP), DI
+	MOVQ ahead+64(FP), R8
+	MOVQ count+56(FP), R9
+	MOVQ alpha+72(FP), R10
+
+wide:
+	CMPQ         R9, $0x02
+	JL           single
+	MOVQ         AX, R11
+	VBROADCASTSS (R10), Y1
+	VMULPS       (R11), Y1, Y0
+	VMULPS       32(R11), Y1, Y4
+	ADDQ         CX, R11
+	VBROADCASTSS 4(R10), Y2
+	VMULPS       (R11), Y2, Y1
+	VMULPS       32(R11), Y2, Y5
+	ADDQ         CX, R11
+	VBROADCASTSS 8(R10), Y3
+	VMULPS       (R11), Y3, Y2
+	VMULPS       32(R11), Y3, Y6
+	ADDQ         CX, R11
+	VBROADCASTSS 12(R10), Y7
+	VMULPS       (R11), Y7, Y3
+	VMULPS       32(R11), Y7, Y7
+	MOVQ         SI, R11
+	LEAQ         (R11)(DI*2), R13
+	ADDQ         DI, R13
+	MOVQ         k+48(FP), R12
+	MOVQ         DX, R14
+	LEAQ         (R14)(BX*1), R15
+	LEAQ         (R15)(BX*1), DX
+
+widefour:
+	CMPQ         R12, $0x04
+	JL           wideone
+	PREFETCHT0   (R14)(R8*1)
+	PREFETCHT0   (R15)(R8*1)
+	VPMOVZXWD    (R14), Y8
+	VPSLLD       $0x10, Y8, Y8
+	VPMOVZXWD    (R15), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VBROADCASTSS (R11), Y10
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
+	VBROADCASTSS (R11)(DI*1), Y10
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
+	VBROADCASTSS (R11)(DI*2), Y10
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
+	VBROADCASTSS (R13), Y10
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
+	VPMOVZXWD    16(R14), Y8
+	VPSLLD       $0x10, Y8, Y8
+	VPMOVZXWD    16(R15), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VBROADCASTSS 4(R11), Y10
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
+	VBROADCASTSS 4(R11)(DI*1), Y10
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
+	VBROADCASTSS 4(R11)(DI*2), Y10
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
+	VBROADCASTSS 4(R13), Y10
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
+	VPMOVZXWD    32(R14), Y8
+	VPSLLD       $0x10, Y8, Y8
+	VPMOVZXWD    32(R15), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VBROADCASTSS 8(R11), Y10
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
+	VBROADCASTSS 8(R11)(DI*1), Y10
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
+	VBROADCASTSS 8(R11)(DI*2), Y10
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
+	VBROADCASTSS 8(R13), Y10
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
+	VPMOVZXWD    48(R14), Y8
+	VPSLLD       $0x10, Y8, Y8
+	VPMOVZXWD    48(R15), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VBROADCASTSS 12(R11), Y10
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
+	VBROADCASTSS 12(R11)(DI*1), Y10
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
+	VBROADCASTSS 12(R11)(DI*2), Y10
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
+	VBROADCASTSS 12(R13), Y10
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
+	ADDQ         $0x40, R14
+	ADDQ         $0x40, R15
+	ADDQ         $0x10, R11
+	ADDQ         $0x10, R13
+	SUBQ         $0x04, R12
+	JMP          widefour
+
+wideone:
+	TESTQ        R12, R12
+	JZ           wideout
+	VPMOVZXWD    (R14), Y8
+	VPSLLD       $0x10, Y8, Y8
+	VPMOVZXWD    (R15), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VBROADCASTSS (R11), Y10
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
+	VBROADCASTSS (R11)(DI*1), Y10
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
+	VBROADCASTSS (R11)(DI*2), Y10
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
+	VBROADCASTSS (R13), Y10
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
+	ADDQ         $0x10, R14
+	ADDQ         $0x10, R15
+	ADDQ         $0x04, R11
+	ADDQ         $0x04, R13
+	DECQ         R12
+	JMP          wideone
+
+wideout:
+	MOVQ    AX, R11
+	VMOVUPS Y0, (R11)
+	VMOVUPS Y4, 32(R11)
+	ADDQ    CX, R11
+	VMOVUPS Y1, (R11)
+	VMOVUPS Y5, 32(R11)
+	ADDQ    CX, R11
+	VMOVUPS Y2, (R11)
+	VMOVUPS Y6, 32(R11)
+	ADDQ    CX, R11
+	VMOVUPS Y3, (R11)
+	VMOVUPS Y7, 32(R11)
+	ADDQ    $0x40, AX
+	SUBQ    $0x02, R9
+	JMP     wide
+
+single:
+	TESTQ        R9, R9
+	JZ           done
+	MOVQ         AX, R11
+	VBROADCASTSS (R10), Y0
+	VMULPS       (R11), Y0, Y0
+	ADDQ         CX, R11
+	VBROADCASTSS 4(R10), Y1
+	VMULPS       (R11), Y1, Y1
+	ADDQ         CX, R11
+	VBROADCASTSS 8(R10), Y2
+	VMULPS       (R11), Y2, Y2
+	ADDQ         CX, R11
+	VBROADCASTSS 12(R10), Y3
+	VMULPS       (R11), Y3, Y3
+	MOVQ         SI, R11
+	LEAQ         (R11)(DI*2), R13
+	ADDQ         DI, R13
+	MOVQ         k+48(FP), R12
+	MOVQ         DX, R14
+	LEAQ         (R14)(BX*1), DX
+
+singlefour:
+	CMPQ         R12, $0x04
+	JL           singleone
+	PREFETCHT0   (R14)(R8*1)
+	VPMOVZXWD    (R14), Y4
+	VPSLLD       $0x10, Y4, Y4
+	VBROADCASTSS (R11), Y5
+	VFMADD231PS  Y5, Y4, Y0
+	VBROADCASTSS (R11)(DI*1), Y5
+	VFMADD231PS  Y5, Y4, Y1
+	VBROADCASTSS (R11)(DI*2), Y5
+	VFMADD231PS  Y5, Y4, Y2
+	VBROADCASTSS (R13), Y5
+	VFMADD231PS  Y5, Y4, Y3
+	VPMOVZXWD    16(R14), Y4
+	VPSLLD       $0x10, Y4, Y4
+	VBROADCASTSS 4(R11), Y5
+	VFMADD231PS  Y5, Y4, Y0
+	VBROADCASTSS 4(R11)(DI*1), Y5
+	VFMADD231PS  Y5, Y4, Y1
+	VBROADCASTSS 4(R11)(DI*2), Y5
+	VFMADD231PS  Y5, Y4, Y2
+	VBROADCASTSS 4(R13), Y5
+	VFMADD231PS  Y5, Y4, Y3
+	VPMOVZXWD    32(R14), Y4
+	VPSLLD       $0x10, Y4, Y4
+	VBROADCASTSS 8(R11), Y5
+	VFMADD231PS  Y5, Y4, Y0
+	VBROADCASTSS 8(R11)(DI*1), Y5
+	VFMADD231PS  Y5, Y4, Y1
+	VBROADCASTSS 8(R11)(DI*2), Y5
+	VFMADD231PS  Y5, Y4, Y2
+	VBROADCASTSS 8(R13), Y5
+	VFMADD231PS  Y5, Y4, Y3
+	VPMOVZXWD    48(R14), Y4
+	VPSLLD       $0x10, Y4, Y4
+	VBROADCASTSS 12(R11), Y5
+	VFMADD231PS  Y5, Y4, Y0
+	VBROADCASTSS 12(R11)(DI*1), Y5
+	VFMADD231PS  Y5, Y4, Y1
+	VBROADCASTSS 12(R11)(DI*2), Y5
+	VFMADD231PS  Y5, Y4, Y2
+	VBROADCASTSS 12(R13), Y5
+	VFMADD231PS  Y5, Y4, Y3
+	ADDQ         $0x40, R14
+	ADDQ         $0x10, R11
+	ADDQ         $0x10, R13
+	SUBQ         $0x04, R12
+	JMP          singlefour
+
+singleone:
+	TESTQ        R12, R12
+	JZ           singleout
+	VPMOVZXWD    (R14), Y4
+	VPSLLD       $0x10, Y4, Y4
+	VBROADCASTSS (R11), Y5
+	VFMADD231PS  Y5, Y4, Y0
+	VBROADCASTSS (R11)(DI*1), Y5
+	VFMADD231PS  Y5, Y4, Y1
+	VBROADCASTSS (R11)(DI*2), Y5
+	VFMADD231PS  Y5, Y4, Y2
+	VBROADCASTSS (R13), Y5
+	VFMADD231PS  Y5, Y4, Y3
+	ADDQ         $0x10, R14
+	ADDQ         $0x04, R11
+	ADDQ         $0x04, R13
+	DECQ         R12
+	JMP          singleone
+
+singleout:
+	MOVQ    AX, R11
+	VMOVUPS Y0, (R11)
+	ADDQ    CX, R11
+	VMOVUPS Y1, (R11)
+	ADDQ    CX, R11
+	VMOVUPS Y2, (R11)
+	ADDQ    CX, R11
+	VMOVUPS Y3, (R11)
+	ADDQ    $0x20, AX
+	DECQ    R9
 	JMP     single
 
 done:
@@ -25587,19 +25723,6 @@ loop:
 	DECQ CX
 	JNZ  loop
 	VZEROUPPER
-	RET
-
-// func touchAVX2(p *byte, lines int)
-// Requires: MMX+
-TEXT ·touchAVX2(SB), NOSPLIT, $0-16
-	MOVQ p+0(FP), AX
-	MOVQ lines+8(FP), CX
-
-line:
-	PREFETCHT0 (AX)
-	ADDQ       $0x40, AX
-	DECQ       CX
-	JNZ        line
 	RET
 
 // func pause()

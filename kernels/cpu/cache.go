@@ -51,9 +51,16 @@ func (c *cache) allocate(p *kernels.Program, kv kernels.KVConfig) error {
 
 // head returns the keys and values of one head in one block.
 func (c *cache) head(layer, block, head int) (keys, vals []byte) {
+	k, v := c.at(layer, block, head)
+	n := c.layers[layer].headBytes
+	return c.mem[k:][:n], c.mem[v:][:n]
+}
+
+// at is where in mem they are.
+func (c *cache) at(layer, block, head int) (keys, vals int) {
 	l := &c.layers[layer]
 	at := block*l.bytesPerBlock + head*l.headBytes
-	return c.mem[l.keys+at:][:l.headBytes], c.mem[l.vals+at:][:l.headBytes]
+	return l.keys + at, l.vals + at
 }
 
 // put32 and put16 store the key and value of one head at slot of a block, put16

@@ -67,11 +67,12 @@ type kernelSet struct {
 	read     func(b []byte)
 
 	// fmat does so with float32 activations and F32, F16 or BF16 panels of k
-	// columns, one panel every stride bytes: acc = fma(w, x, acc), k in order.
-	fmat func(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count int)
+	// columns, one panel every stride bytes: acc = fma(w, x, acc), k in order. What is ahead
+	// bytes after the panels may be fetched meanwhile.
+	fmat func(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count, ahead int)
 
 	// fmatAcc starts from dst · alpha[c] instead of 0.
-	fmatAcc func(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count int, alpha *float32)
+	fmatAcc func(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count, ahead int, alpha *float32)
 
 	// widen turns vecs·8 values of F32, F16 or BF16 into float32.
 	widen func(t kernels.DType, dst *float32, src *byte, vecs int)
@@ -80,9 +81,6 @@ type kernelSet struct {
 	// into weights (0 outside [lo, hi)). It returns what earlier sums are to be
 	// multiplied by.
 	softmax func(s *float32, vecs, lo, hi int, scale float32, st *softState) float32
-
-	// touch asks for memory that will soon be read; it reads nothing.
-	touch func(b []byte)
 
 	// half rounds x to F16 or BF16.
 	half func(t kernels.DType, dst []uint16, x []float32)

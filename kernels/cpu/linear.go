@@ -10,6 +10,9 @@ import (
 // panels before the next rows, so that it stays in the second-level cache.
 const chunkBytes = 192 << 10
 
+// weightsAhead is how many bytes before they are read float weights are fetched.
+const weightsAhead = 1024
+
 // A thread takes the first ownCuts of its cuts of every matrix unasked; the
 // rest goes to whoever is free, since cores are not equally fast: others use
 // them too.
@@ -191,7 +194,7 @@ func (d *Device) multiplyTiles(w *weight, x []byte, dst *float32, ldd, p int, ac
 func (d *Device) multiplyFloat(w *weight, dst *register, x *float32, ldx, rows, from, to int) {
 	out, ldd := &dst.data[0], 4*dst.stride
 	if rows <= maxCols {
-		d.ks.fmat(w.t.Type, rows, at(out, 4*panelRows*from), ldd, &w.panels[from*w.stride], w.stride, x, ldx, w.t.Cols, to-from)
+		d.ks.fmat(w.t.Type, rows, at(out, 4*panelRows*from), ldd, &w.panels[from*w.stride], w.stride, x, ldx, w.t.Cols, to-from, weightsAhead)
 		return
 	}
 	chunk := max(8, chunkBytes/ldx&^7)
@@ -202,7 +205,7 @@ func (d *Device) multiplyFloat(w *weight, dst *register, x *float32, ldx, rows, 
 			for i := range t {
 				c, end := share(n, i, t)
 				c += r0
-				d.ks.fmat(w.t.Type, end+r0-c, at(out, c*ldd+4*panelRows*p), ldd, &w.panels[p*w.stride], w.stride, at(x, c*ldx), ldx, w.t.Cols, 1)
+				d.ks.fmat(w.t.Type, end+r0-c, at(out, c*ldd+4*panelRows*p), ldd, &w.panels[p*w.stride], w.stride, at(x, c*ldx), ldx, w.t.Cols, 1, weightsAhead)
 			}
 		}
 	}
@@ -223,7 +226,7 @@ func (d *Device) multiplyDequantized(th int, w *weight, dst *register, x *float3
 		for i := range t {
 			c, end := share(rows, i, t)
 			d.ks.fmat(kernels.F32, end-c, at(out, c*ldd+4*panelRows*p), ldd, (*byte)(unsafe.Pointer(&panel[0])),
-				4*panelRows*cols, at(x, c*ldx), ldx, cols, n)
+				4*panelRows*cols, at(x, c*ldx), ldx, cols, n, 0)
 		}
 	}
 }

@@ -26,7 +26,7 @@ func floatPanel(dst *[panelRows]float32, t kernels.DType, panel []byte, k int) {
 	}
 }
 
-func portableFmat(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count int, alpha *float32) {
+func portableFmat(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count, _ int, alpha *float32) {
 	size := k * panelRows * t.BlockBytes()
 	for p := range count {
 		panel := unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(w), p*stride)), size)

@@ -14,13 +14,12 @@ var portable = kernelSet{
 	quantize32: quantize32,
 	mat:        portableMat,
 	floats:     portableFloats,
-	fmat: func(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count int) {
-		portableFmat(t, cols, dst, ldd, w, stride, x, ldx, k, count, nil)
+	fmat: func(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count, _ int) {
+		portableFmat(t, cols, dst, ldd, w, stride, x, ldx, k, count, 0, nil)
 	},
 	fmatAcc:    portableFmat,
 	widen:      portableWiden,
 	softmax:    portableSoftmax,
-	touch:      func([]byte) {},
 	half:       half,
 	sumSquares: sumSquares,
 	scaleMul:   scaleMul,

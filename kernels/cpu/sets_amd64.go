@@ -56,18 +56,17 @@ func withInts(name string, tileCols int, ints []intFuncs, peak func(n int)) kern
 			ints[t].tile[cols](dst, ldd, x, stride, act, lda, blocks)
 		},
 		floats: func(t kernels.DType, dst *float32, w *byte, blocks int) { avx2Floats[t](dst, w, blocks) },
-		fmat: func(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count int) {
-			avx2Fmat[t][cols](dst, ldd, w, stride, x, ldx, k, count)
+		fmat: func(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count, ahead int) {
+			avx2Fmat[t][cols](dst, ldd, w, stride, x, ldx, k, count, ahead)
 		},
-		fmatAcc: func(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count int, alpha *float32) {
-			avx2FmatAcc[t][cols](dst, ldd, w, stride, x, ldx, k, count, alpha)
+		fmatAcc: func(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count, ahead int, alpha *float32) {
+			avx2FmatAcc[t][cols](dst, ldd, w, stride, x, ldx, k, count, ahead, alpha)
 		},
 		widen: func(t kernels.DType, dst *float32, src *byte, vecs int) { avx2Widen[t](dst, src, vecs) },
 		softmax: func(s *float32, vecs, lo, hi int, scale float32, st *softState) float32 {
 			return softmaxAVX2(s, vecs, lo, hi, scale, (*float32)(unsafe.Pointer(st)))
 		},
-		touch: func(b []byte) { touchAVX2(&b[0], (len(b)+63)/64) },
-		half:  avx2Half,
+		half: avx2Half,
 		peakInts: func(rounds int) int {
 			peak(rounds)
 			return rounds * 12 * 64
@@ -95,8 +94,8 @@ var (
 type (
 	matFunc     func(dst *float32, ldd int, w, act *byte, lda, blocks, count int)
 	tileFunc    func(dst *float32, ldd int, x *byte, stride int, act *byte, lda, blocks int)
-	fmatFunc    func(dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count int)
-	fmatAccFunc func(dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count int, alpha *float32)
+	fmatFunc    func(dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count, ahead int)
+	fmatAccFunc func(dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count, ahead int, alpha *float32)
 )
 
 // By type and, for most, number of columns.

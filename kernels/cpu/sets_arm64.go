@@ -41,10 +41,10 @@ func withMats(name string, mats *[len(matsNeon)][maxCols + 1]matFunc) kernelSet 
 	s.mat = func(t kernels.DType, cols int, dst *float32, ldd int, w, act *byte, lda, blocks, count int) {
 		mats[t][cols](dst, ldd, w, act, lda, blocks, count)
 	}
-	s.fmat = func(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count int) {
+	s.fmat = func(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count, _ int) {
 		fmatsNeon[t][cols](dst, ldd, w, stride, x, ldx, k, count)
 	}
-	s.fmatAcc = func(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count int, alpha *float32) {
+	s.fmatAcc = func(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count, _ int, alpha *float32) {
 		fmatAccsNeon[t][cols](dst, ldd, w, stride, x, ldx, k, count, alpha)
 	}
 	return s

@@ -118,13 +118,13 @@ func fmatBits(t *testing.T, rng *rand.Rand, ks *kernelSet, typ kernels.DType, k,
 		x[i] = max(-1e3, min(1e3, x[i]))
 	}
 	want, got := slices.Clone(dst), slices.Clone(dst)
-	portable.fmat(typ, cols, &want[0], ldd, &w[0], stride, &x[0], ldx, k, count)
-	ks.fmat(typ, cols, &got[0], ldd, &w[0], stride, &x[0], ldx, k, count)
+	portable.fmat(typ, cols, &want[0], ldd, &w[0], stride, &x[0], ldx, k, count, 0)
+	ks.fmat(typ, cols, &got[0], ldd, &w[0], stride, &x[0], ldx, k, count, 0)
 	if !sameBits(got, want) {
 		t.Fatalf("%s: fmat of %v, %d columns by %d: got %v, want %v", ks.name, typ, k, cols, got, want)
 	}
-	portable.fmatAcc(typ, cols, &want[0], ldd, &w[0], stride, &x[0], ldx, k, count, unsafe.SliceData(alpha))
-	ks.fmatAcc(typ, cols, &got[0], ldd, &w[0], stride, &x[0], ldx, k, count, unsafe.SliceData(alpha))
+	portable.fmatAcc(typ, cols, &want[0], ldd, &w[0], stride, &x[0], ldx, k, count, 0, unsafe.SliceData(alpha))
+	ks.fmatAcc(typ, cols, &got[0], ldd, &w[0], stride, &x[0], ldx, k, count, 0, unsafe.SliceData(alpha))
 	if !sameBits(got, want) {
 		t.Fatalf("%s: fmatAcc of %v, %d columns by %d: got %v, want %v", ks.name, typ, k, cols, got, want)
 	}

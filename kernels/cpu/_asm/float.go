@@ -30,16 +30,17 @@ func loadFloats(t floatType, m Mem, dst reg.VecVirtual) {
 }
 
 // fmat: acc (0, or dst·alpha) += w·x, k in order. Several panels are worked on
-// at once so that enough independent sums are in flight.
+// at once so that enough independent sums are in flight. What is ahead bytes
+// after the weights is fetched meanwhile.
 func fmat(t floatType, cols int, accumulate bool) {
-	name, sig := "fmat", "func(dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count int)"
+	name, sig := "fmat", "func(dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count, ahead int)"
 	if accumulate {
-		name, sig = "fmatAcc", "func(dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count int, alpha *float32)"
+		name, sig = "fmatAcc", "func(dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count, ahead int, alpha *float32)"
 	}
 	TEXT(label("%s%sx%d", name, t.name, cols), NOSPLIT, sig)
 	Pragma("noescape")
 	get := func(n string) reg.GPVirtual { r := GP64(); Load(Param(n), r); return r }
-	f := floatMat{t: t, cols: cols, dst: get("dst"), ldd: get("ldd"), w: get("w"), stride: get("stride"), x: get("x"), ldx: get("ldx")}
+	f := floatMat{t: t, cols: cols, dst: get("dst"), ldd: get("ldd"), w: get("w"), stride: get("stride"), x: get("x"), ldx: get("ldx"), ahead: get("ahead")}
 	count := get("count")
 	if accumulate {
 		f.alpha = get("alpha")
@@ -69,7 +70,7 @@ type floatMat struct {
 	t                           floatType
 	cols                        int
 	dst, ldd, w, stride, x, ldx reg.GPVirtual
-	alpha                       reg.GPVirtual
+	alpha, ahead                reg.GPVirtual
 }
 
 // panels does n panels and advances dst and w past them.
@@ -97,6 +98,11 @@ func (f *floatMat) panels(tag string, n int) {
 	Label(tag + "four")
 	CMPQ(left, Imm(unroll))
 	JL(LabelRef(tag + "one"))
+	for p := range ptr {
+		for at := 0; at < unroll*panelRows*f.t.size; at += 64 {
+			PREFETCHT0(Mem{Base: ptr[p], Index: f.ahead, Scale: 1, Disp: at})
+		}
+	}
 	for i := range unroll {
 		f.column(acc, ptr, x, i)
 	}

@@ -87,7 +87,6 @@ func others() {
 	half()
 	peakInts()
 	readBytes()
-	touch()
 	pause()
 }
 

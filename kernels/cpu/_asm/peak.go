@@ -51,18 +51,3 @@ func readBytes() {
 	VZEROUPPER()
 	RET()
 }
-
-// touch asks for lines cache lines from p on, before they are read.
-func touch() {
-	TEXT("touchAVX2", NOSPLIT, "func(p *byte, lines int)")
-	Pragma("noescape")
-	p, left := GP64(), GP64()
-	Load(Param("p"), p)
-	Load(Param("lines"), left)
-	Label("line")
-	PREFETCHT0(Mem{Base: p})
-	ADDQ(Imm(64), p)
-	DECQ(left)
-	JNZ(LabelRef("line"))
-	RET()
-}

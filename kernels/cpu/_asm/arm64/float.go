@@ -23,7 +23,7 @@ const (
 	wW   v = 12 // … 19: weights, two for each of four columns of them
 )
 
-// fmat: acc += w·x, both rounded, k in order; with acc, from dst·alpha.
+// fmat: acc = fma(w, x, acc), k in order; with acc, from dst·alpha.
 func (f *file) fmat(t floatType, cols int, acc bool) {
 	name, params := "fmat", []param{{"dst", fDst}, {"ldd", fLdd}, {"w", fW}, {"stride", fStride},
 		{"x", fX}, {"ldx", fLdx}, {"k", fK}, {"count", fCount}}
