@@ -133,10 +133,7 @@ func (d *Device) attendTile(th int, a *attnStage, u, next *attnUnit) {
 		for h := range n {
 			c := r*n + h
 			inv := 1 / t.sc.state[c].total()
-			acc := t.sc.acc[c*t.layer.dim:][:dim]
-			for i, v := range acc {
-				out[h*dim+i] = v * inv
-			}
+			d.ks.scaleMul(out[h*dim:][:dim], t.sc.acc[c*t.layer.dim:][:dim], t.sc.ones[:dim], inv)
 		}
 	}
 }

@@ -60,17 +60,18 @@ func (d *Device) ropeRow(x []float32, rp *kernels.Rope, r int) {
 	cos, sin := t.cos[r*n:r*n+n], t.sin[r*n:r*n+n]
 	for h := 0; h < len(x); h += rp.HeadDim {
 		if rp.NeoX {
-			p, q := x[h:h+n], x[h+n:h+2*n]
+			p, q, sin := x[h:][:len(cos)], x[h+n:][:len(cos)], sin[:len(cos)]
 			for i, c := range cos {
 				a, b, s := p[i], q[i], sin[i]
 				p[i], q[i] = float32(a*c)-float32(b*s), float32(a*s)+float32(b*c)
 			}
 			continue
 		}
-		v := x[h : h+2*n]
+		v, sin := x[h:h+2*n], sin[:len(cos)]
 		for i, c := range cos {
-			a, b, s := v[2*i], v[2*i+1], sin[i]
-			v[2*i], v[2*i+1] = float32(a*c)-float32(b*s), float32(a*s)+float32(b*c)
+			p := v[2*i:][:2]
+			a, b, s := p[0], p[1], sin[i]
+			p[0], p[1] = float32(a*c)-float32(b*s), float32(a*s)+float32(b*c)
 		}
 	}
 }

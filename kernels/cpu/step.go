@@ -34,7 +34,7 @@ type scratch struct {
 	acc         []float32 // (attnCols, dim)
 	state       []softState
 	half        []uint16  // a key and a value
-	alpha, ones []float32 // (attnCols)
+	alpha, ones []float32 // (attnCols), ones at least as long as a head
 	_           [64]byte
 }
 
@@ -175,7 +175,7 @@ func (d *Device) reserveScratch() {
 		s.keys, s.vals = make([]float32, dim*keyTile), make([]float32, dim*keyTile)
 		s.state = make([]softState, attnCols)
 		s.half = make([]uint16, 2*dim)
-		s.alpha, s.ones = make([]float32, attnCols), make([]float32, attnCols)
+		s.alpha, s.ones = make([]float32, attnCols), make([]float32, max(attnCols, dim))
 		for i := range s.ones {
 			s.ones[i] = 1
 		}
