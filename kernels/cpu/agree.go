@@ -75,7 +75,8 @@ func agreeOn(a, b *kernelSet, t kernels.DType, rng *rand.Rand, extreme bool) boo
 	tiled, size := a.expand(t, &exp[0], &w[0], 2*agreeBlocks)
 	for cols := (a.tileCols + 2) / 2; cols <= a.tileCols; cols++ {
 		var got [maxTileCols * 2 * panelRows]float32
-		a.tile(t, cols, &got[0], 4*2*panelRows, tiled, agreeBlocks*size, &act[0], lda, agreeBlocks)
+		a.tile(t, cols, &got[0], 4*2*panelRows, tiled, agreeBlocks*size, &act[0], lda, 1, 0)
+		a.tile(t, cols, &got[0], 4*2*panelRows, at(tiled, size), agreeBlocks*size, &act[lda/agreeBlocks], lda, agreeBlocks-1, 1)
 		if !sameBits(got[:cols*2*panelRows], want[:]) {
 			return false
 		}

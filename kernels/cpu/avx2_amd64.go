@@ -140,97 +140,97 @@ func matQ6_Kx4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, c
 func expandQ4_0(dst *byte, w *byte, blocks int)
 
 //go:noescape
-func tileQ4_0x2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+func tileQ4_0x2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 
 //go:noescape
-func tileQ4_0x3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+func tileQ4_0x3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 
 //go:noescape
 func expandQ4_1(dst *byte, w *byte, blocks int)
 
 //go:noescape
-func tileQ4_1x2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+func tileQ4_1x2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 
 //go:noescape
-func tileQ4_1x3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+func tileQ4_1x3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 
 //go:noescape
 func expandQ5_0(dst *byte, w *byte, blocks int)
 
 //go:noescape
-func tileQ5_0x2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+func tileQ5_0x2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 
 //go:noescape
-func tileQ5_0x3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+func tileQ5_0x3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 
 //go:noescape
 func expandQ5_1(dst *byte, w *byte, blocks int)
 
 //go:noescape
-func tileQ5_1x2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+func tileQ5_1x2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 
 //go:noescape
-func tileQ5_1x3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+func tileQ5_1x3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 
 //go:noescape
-func tileQ8_0x2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+func tileQ8_0x2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 
 //go:noescape
-func tileQ8_0x3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+func tileQ8_0x3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 
 //go:noescape
 func expandIQ4_NL(dst *byte, w *byte, blocks int)
 
 //go:noescape
-func tileIQ4_NLx2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+func tileIQ4_NLx2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 
 //go:noescape
-func tileIQ4_NLx3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+func tileIQ4_NLx3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 
 //go:noescape
 func expandQ2_K(dst *byte, w *byte, blocks int)
 
 //go:noescape
-func tileQ2_Kx2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+func tileQ2_Kx2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 
 //go:noescape
-func tileQ2_Kx3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+func tileQ2_Kx3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 
 //go:noescape
 func expandQ3_K(dst *byte, w *byte, blocks int)
 
 //go:noescape
-func tileQ3_Kx2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+func tileQ3_Kx2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 
 //go:noescape
-func tileQ3_Kx3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+func tileQ3_Kx3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 
 //go:noescape
 func expandQ4_K(dst *byte, w *byte, blocks int)
 
 //go:noescape
-func tileQ4_Kx2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+func tileQ4_Kx2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 
 //go:noescape
-func tileQ4_Kx3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+func tileQ4_Kx3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 
 //go:noescape
 func expandQ5_K(dst *byte, w *byte, blocks int)
 
 //go:noescape
-func tileQ5_Kx2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+func tileQ5_Kx2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 
 //go:noescape
-func tileQ5_Kx3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+func tileQ5_Kx3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 
 //go:noescape
 func expandQ6_K(dst *byte, w *byte, blocks int)
 
 //go:noescape
-func tileQ6_Kx2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+func tileQ6_Kx2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 
 //go:noescape
-func tileQ6_Kx3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+func tileQ6_Kx3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 
 //go:noescape
 func floatsQ4_0(dst *float32, w *byte, blocks int)

@@ -9197,9 +9197,9 @@ block:
 	VZEROUPPER
 	RET
 
-// func tileQ4_0x2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func tileQ4_0x2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·tileQ4_0x2(SB), NOSPLIT, $0-56
+TEXT ·tileQ4_0x2(SB), NOSPLIT, $0-64
 	MOVQ  x+16(FP), AX
 	MOVQ  stride+24(FP), CX
 	ADDQ  AX, CX
@@ -9208,11 +9208,22 @@ TEXT ·tileQ4_0x2(SB), NOSPLIT, $0-56
 	MOVQ  blocks+48(FP), SI
 	MOVQ  dst+0(FP), DI
 	MOVQ  ldd+8(FP), R8
+	MOVQ  more+56(FP), R9
+	TESTQ R9, R9
+	JNZ   more
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
 	VPXOR Y3, Y3, Y3
+	JMP   begin
 
+more:
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y2
+	VMOVUPS (DI)(R8*1), Y1
+	VMOVUPS 32(DI)(R8*1), Y3
+
+begin:
 block:
 	VMOVDQU      32(AX), Y5
 	VMOVDQU      32(CX), Y7
@@ -9344,9 +9355,9 @@ block:
 	VZEROUPPER
 	RET
 
-// func tileQ4_0x3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func tileQ4_0x3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·tileQ4_0x3(SB), NOSPLIT, $0-56
+TEXT ·tileQ4_0x3(SB), NOSPLIT, $0-64
 	MOVQ  x+16(FP), AX
 	MOVQ  stride+24(FP), CX
 	ADDQ  AX, CX
@@ -9355,13 +9366,26 @@ TEXT ·tileQ4_0x3(SB), NOSPLIT, $0-56
 	MOVQ  blocks+48(FP), SI
 	MOVQ  dst+0(FP), DI
 	MOVQ  ldd+8(FP), R8
+	MOVQ  more+56(FP), R9
+	TESTQ R9, R9
+	JNZ   more
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
 	VPXOR Y3, Y3, Y3
 	VPXOR Y4, Y4, Y4
 	VPXOR Y5, Y5, Y5
+	JMP   begin
 
+more:
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y3
+	VMOVUPS (DI)(R8*1), Y1
+	VMOVUPS 32(DI)(R8*1), Y4
+	VMOVUPS (DI)(R8*2), Y2
+	VMOVUPS 32(DI)(R8*2), Y5
+
+begin:
 block:
 	VMOVDQU      32(AX), Y8
 	VMOVDQU      32(CX), Y11
@@ -9590,9 +9614,9 @@ block:
 	VZEROUPPER
 	RET
 
-// func tileQ4_1x2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func tileQ4_1x2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·tileQ4_1x2(SB), NOSPLIT, $0-56
+TEXT ·tileQ4_1x2(SB), NOSPLIT, $0-64
 	MOVQ  x+16(FP), AX
 	MOVQ  stride+24(FP), CX
 	ADDQ  AX, CX
@@ -9601,11 +9625,22 @@ TEXT ·tileQ4_1x2(SB), NOSPLIT, $0-56
 	MOVQ  blocks+48(FP), SI
 	MOVQ  dst+0(FP), DI
 	MOVQ  ldd+8(FP), R8
+	MOVQ  more+56(FP), R9
+	TESTQ R9, R9
+	JNZ   more
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
 	VPXOR Y3, Y3, Y3
+	JMP   begin
 
+more:
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y2
+	VMOVUPS (DI)(R8*1), Y1
+	VMOVUPS 32(DI)(R8*1), Y3
+
+begin:
 block:
 	VMOVDQU      64(AX), Y5
 	VMOVDQU      64(CX), Y7
@@ -9735,9 +9770,9 @@ block:
 	VZEROUPPER
 	RET
 
-// func tileQ4_1x3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func tileQ4_1x3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·tileQ4_1x3(SB), NOSPLIT, $0-56
+TEXT ·tileQ4_1x3(SB), NOSPLIT, $0-64
 	MOVQ  x+16(FP), AX
 	MOVQ  stride+24(FP), CX
 	ADDQ  AX, CX
@@ -9746,13 +9781,26 @@ TEXT ·tileQ4_1x3(SB), NOSPLIT, $0-56
 	MOVQ  blocks+48(FP), SI
 	MOVQ  dst+0(FP), DI
 	MOVQ  ldd+8(FP), R8
+	MOVQ  more+56(FP), R9
+	TESTQ R9, R9
+	JNZ   more
 	VPXOR Y0, Y0, Y0
 	VPXOR Y1, Y1, Y1
 	VPXOR Y2, Y2, Y2
 	VPXOR Y3, Y3, Y3
 	VPXOR Y4, Y4, Y4
 	VPXOR Y5, Y5, Y5
+	JMP   begin
 
+more:
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y3
+	VMOVUPS (DI)(R8*1), Y1
+	VMOVUPS 32(DI)(R8*1), Y4
+	VMOVUPS (DI)(R8*2), Y2
+	VMOVUPS 32(DI)(R8*2), Y5
+
+begin:
 block:
 	VMOVDQU      64(AX), Y8
 	VMOVDQU      64(CX), Y11
@@ -10000,9 +10048,9 @@ block:
 	VZEROUPPER
 	RET
 
-// func tileQ5_0x2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func tileQ5_0x2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·tileQ5_0x2(SB), NOSPLIT, $0-56
+TEXT ·tileQ5_0x2(SB), NOSPLIT, $0-64
 	MOVQ    x+16(FP), AX
 	MOVQ    stride+24(FP), CX
 	ADDQ    AX, CX
@@ -10011,12 +10059,18 @@ TEXT ·tileQ5_0x2(SB), NOSPLIT, $0-56
 	MOVQ    blocks+48(FP), SI
 	MOVQ    dst+0(FP), DI
 	MOVQ    ldd+8(FP), R8
+	MOVQ    more+56(FP), R9
+	TESTQ   R9, R9
+	JNZ     more
 	VPXOR   Y0, Y0, Y0
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y0, 32(DI)
 	VMOVUPS Y0, (DI)(R8*1)
 	VMOVUPS Y0, 32(DI)(R8*1)
+	JMP     begin
 
+more:
+begin:
 block:
 	VMOVDQU      32(AX), Y2
 	VMOVDQU      32(CX), Y0
@@ -10152,9 +10206,9 @@ block:
 	VZEROUPPER
 	RET
 
-// func tileQ5_0x3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func tileQ5_0x3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·tileQ5_0x3(SB), NOSPLIT, $0-56
+TEXT ·tileQ5_0x3(SB), NOSPLIT, $0-64
 	MOVQ    x+16(FP), AX
 	MOVQ    stride+24(FP), CX
 	ADDQ    AX, CX
@@ -10163,6 +10217,9 @@ TEXT ·tileQ5_0x3(SB), NOSPLIT, $0-56
 	MOVQ    blocks+48(FP), SI
 	MOVQ    dst+0(FP), DI
 	MOVQ    ldd+8(FP), R8
+	MOVQ    more+56(FP), R9
+	TESTQ   R9, R9
+	JNZ     more
 	VPXOR   Y0, Y0, Y0
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y0, 32(DI)
@@ -10170,7 +10227,10 @@ TEXT ·tileQ5_0x3(SB), NOSPLIT, $0-56
 	VMOVUPS Y0, 32(DI)(R8*1)
 	VMOVUPS Y0, (DI)(R8*2)
 	VMOVUPS Y0, 32(DI)(R8*2)
+	JMP     begin
 
+more:
+begin:
 block:
 	VMOVDQU      32(AX), Y2
 	VMOVDQU      32(CX), Y0
@@ -10429,9 +10489,9 @@ block:
 	VZEROUPPER
 	RET
 
-// func tileQ5_1x2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func tileQ5_1x2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·tileQ5_1x2(SB), NOSPLIT, $0-56
+TEXT ·tileQ5_1x2(SB), NOSPLIT, $0-64
 	MOVQ    x+16(FP), AX
 	MOVQ    stride+24(FP), CX
 	ADDQ    AX, CX
@@ -10440,12 +10500,18 @@ TEXT ·tileQ5_1x2(SB), NOSPLIT, $0-56
 	MOVQ    blocks+48(FP), SI
 	MOVQ    dst+0(FP), DI
 	MOVQ    ldd+8(FP), R8
+	MOVQ    more+56(FP), R9
+	TESTQ   R9, R9
+	JNZ     more
 	VPXOR   Y0, Y0, Y0
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y0, 32(DI)
 	VMOVUPS Y0, (DI)(R8*1)
 	VMOVUPS Y0, 32(DI)(R8*1)
+	JMP     begin
 
+more:
+begin:
 block:
 	VMOVDQU      64(AX), Y2
 	VMOVDQU      64(CX), Y0
@@ -10587,9 +10653,9 @@ block:
 	VZEROUPPER
 	RET
 
-// func tileQ5_1x3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func tileQ5_1x3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·tileQ5_1x3(SB), NOSPLIT, $0-56
+TEXT ·tileQ5_1x3(SB), NOSPLIT, $0-64
 	MOVQ    x+16(FP), AX
 	MOVQ    stride+24(FP), CX
 	ADDQ    AX, CX
@@ -10598,6 +10664,9 @@ TEXT ·tileQ5_1x3(SB), NOSPLIT, $0-56
 	MOVQ    blocks+48(FP), SI
 	MOVQ    dst+0(FP), DI
 	MOVQ    ldd+8(FP), R8
+	MOVQ    more+56(FP), R9
+	TESTQ   R9, R9
+	JNZ     more
 	VPXOR   Y0, Y0, Y0
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y0, 32(DI)
@@ -10605,7 +10674,10 @@ TEXT ·tileQ5_1x3(SB), NOSPLIT, $0-56
 	VMOVUPS Y0, 32(DI)(R8*1)
 	VMOVUPS Y0, (DI)(R8*2)
 	VMOVUPS Y0, 32(DI)(R8*2)
+	JMP     begin
 
+more:
+begin:
 block:
 	VMOVDQU      64(AX), Y2
 	VMOVDQU      64(CX), Y0
@@ -10805,9 +10877,9 @@ block:
 	VZEROUPPER
 	RET
 
-// func tileQ8_0x2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func tileQ8_0x2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, F16C, FMA3
-TEXT ·tileQ8_0x2(SB), NOSPLIT, $0-56
+TEXT ·tileQ8_0x2(SB), NOSPLIT, $0-64
 	MOVQ    x+16(FP), AX
 	MOVQ    stride+24(FP), CX
 	ADDQ    AX, CX
@@ -10816,11 +10888,18 @@ TEXT ·tileQ8_0x2(SB), NOSPLIT, $0-56
 	MOVQ    blocks+48(FP), SI
 	MOVQ    dst+0(FP), DI
 	MOVQ    ldd+8(FP), R8
+	MOVQ    more+56(FP), R9
+	TESTQ   R9, R9
+	JNZ     more
 	VPXOR   Y0, Y0, Y0
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y0, 32(DI)
 	VMOVUPS Y0, (DI)(R8*1)
 	VMOVUPS Y0, 32(DI)(R8*1)
+	JMP     begin
+
+more:
+begin:
 	VMOVDQU ones16<>+0(SB), Y0
 
 block:
@@ -11024,9 +11103,9 @@ block:
 	VZEROUPPER
 	RET
 
-// func tileQ8_0x3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func tileQ8_0x3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, F16C, FMA3
-TEXT ·tileQ8_0x3(SB), NOSPLIT, $0-56
+TEXT ·tileQ8_0x3(SB), NOSPLIT, $0-64
 	MOVQ    x+16(FP), AX
 	MOVQ    stride+24(FP), CX
 	ADDQ    AX, CX
@@ -11035,6 +11114,9 @@ TEXT ·tileQ8_0x3(SB), NOSPLIT, $0-56
 	MOVQ    blocks+48(FP), SI
 	MOVQ    dst+0(FP), DI
 	MOVQ    ldd+8(FP), R8
+	MOVQ    more+56(FP), R9
+	TESTQ   R9, R9
+	JNZ     more
 	VPXOR   Y0, Y0, Y0
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y0, 32(DI)
@@ -11042,6 +11124,10 @@ TEXT ·tileQ8_0x3(SB), NOSPLIT, $0-56
 	VMOVUPS Y0, 32(DI)(R8*1)
 	VMOVUPS Y0, (DI)(R8*2)
 	VMOVUPS Y0, 32(DI)(R8*2)
+	JMP     begin
+
+more:
+begin:
 	VMOVDQU ones16<>+0(SB), Y0
 
 block:
@@ -11382,9 +11468,9 @@ block:
 	VZEROUPPER
 	RET
 
-// func tileIQ4_NLx2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func tileIQ4_NLx2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·tileIQ4_NLx2(SB), NOSPLIT, $0-56
+TEXT ·tileIQ4_NLx2(SB), NOSPLIT, $0-64
 	MOVQ    x+16(FP), AX
 	MOVQ    stride+24(FP), CX
 	ADDQ    AX, CX
@@ -11393,11 +11479,18 @@ TEXT ·tileIQ4_NLx2(SB), NOSPLIT, $0-56
 	MOVQ    blocks+48(FP), SI
 	MOVQ    dst+0(FP), DI
 	MOVQ    ldd+8(FP), R8
+	MOVQ    more+56(FP), R9
+	TESTQ   R9, R9
+	JNZ     more
 	VPXOR   Y0, Y0, Y0
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y0, 32(DI)
 	VMOVUPS Y0, (DI)(R8*1)
 	VMOVUPS Y0, 32(DI)(R8*1)
+	JMP     begin
+
+more:
+begin:
 	VMOVDQU ones16<>+0(SB), Y0
 
 block:
@@ -11599,9 +11692,9 @@ block:
 	VZEROUPPER
 	RET
 
-// func tileIQ4_NLx3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func tileIQ4_NLx3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·tileIQ4_NLx3(SB), NOSPLIT, $0-56
+TEXT ·tileIQ4_NLx3(SB), NOSPLIT, $0-64
 	MOVQ    x+16(FP), AX
 	MOVQ    stride+24(FP), CX
 	ADDQ    AX, CX
@@ -11610,6 +11703,9 @@ TEXT ·tileIQ4_NLx3(SB), NOSPLIT, $0-56
 	MOVQ    blocks+48(FP), SI
 	MOVQ    dst+0(FP), DI
 	MOVQ    ldd+8(FP), R8
+	MOVQ    more+56(FP), R9
+	TESTQ   R9, R9
+	JNZ     more
 	VPXOR   Y0, Y0, Y0
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y0, 32(DI)
@@ -11617,6 +11713,10 @@ TEXT ·tileIQ4_NLx3(SB), NOSPLIT, $0-56
 	VMOVUPS Y0, 32(DI)(R8*1)
 	VMOVUPS Y0, (DI)(R8*2)
 	VMOVUPS Y0, 32(DI)(R8*2)
+	JMP     begin
+
+more:
+begin:
 	VMOVDQU ones16<>+0(SB), Y0
 
 block:
@@ -12181,9 +12281,9 @@ block:
 	VZEROUPPER
 	RET
 
-// func tileQ2_Kx2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func tileQ2_Kx2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·tileQ2_Kx2(SB), NOSPLIT, $160-56
+TEXT ·tileQ2_Kx2(SB), NOSPLIT, $160-64
 	MOVQ    x+16(FP), AX
 	MOVQ    stride+24(FP), CX
 	ADDQ    AX, CX
@@ -12192,13 +12292,20 @@ TEXT ·tileQ2_Kx2(SB), NOSPLIT, $160-56
 	MOVQ    blocks+48(FP), SI
 	MOVQ    dst+0(FP), DI
 	MOVQ    ldd+8(FP), R8
+	MOVQ    more+56(FP), R9
+	TESTQ   R9, R9
+	JNZ     more
 	VPXOR   Y0, Y0, Y0
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y0, 32(DI)
 	VMOVUPS Y0, (DI)(R8*1)
 	VMOVUPS Y0, 32(DI)(R8*1)
-	LEAQ    31(SP), R9
-	ANDQ    $-32, R9
+	JMP     begin
+
+more:
+begin:
+	LEAQ 31(SP), R9
+	ANDQ $-32, R9
 
 block:
 	VPXOR   Y0, Y0, Y0
@@ -12497,9 +12604,9 @@ groups:
 	VZEROUPPER
 	RET
 
-// func tileQ2_Kx3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func tileQ2_Kx3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·tileQ2_Kx3(SB), NOSPLIT, $224-56
+TEXT ·tileQ2_Kx3(SB), NOSPLIT, $224-64
 	MOVQ    x+16(FP), AX
 	MOVQ    stride+24(FP), CX
 	ADDQ    AX, CX
@@ -12508,6 +12615,9 @@ TEXT ·tileQ2_Kx3(SB), NOSPLIT, $224-56
 	MOVQ    blocks+48(FP), SI
 	MOVQ    dst+0(FP), DI
 	MOVQ    ldd+8(FP), R8
+	MOVQ    more+56(FP), R9
+	TESTQ   R9, R9
+	JNZ     more
 	VPXOR   Y0, Y0, Y0
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y0, 32(DI)
@@ -12515,8 +12625,12 @@ TEXT ·tileQ2_Kx3(SB), NOSPLIT, $224-56
 	VMOVUPS Y0, 32(DI)(R8*1)
 	VMOVUPS Y0, (DI)(R8*2)
 	VMOVUPS Y0, 32(DI)(R8*2)
-	LEAQ    31(SP), R9
-	ANDQ    $-32, R9
+	JMP     begin
+
+more:
+begin:
+	LEAQ 31(SP), R9
+	ANDQ $-32, R9
 
 block:
 	VPXOR   Y0, Y0, Y0
@@ -13418,9 +13532,9 @@ block:
 	VZEROUPPER
 	RET
 
-// func tileQ3_Kx2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func tileQ3_Kx2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·tileQ3_Kx2(SB), NOSPLIT, $160-56
+TEXT ·tileQ3_Kx2(SB), NOSPLIT, $160-64
 	MOVQ    x+16(FP), AX
 	MOVQ    stride+24(FP), CX
 	ADDQ    AX, CX
@@ -13429,13 +13543,20 @@ TEXT ·tileQ3_Kx2(SB), NOSPLIT, $160-56
 	MOVQ    blocks+48(FP), SI
 	MOVQ    dst+0(FP), DI
 	MOVQ    ldd+8(FP), R8
+	MOVQ    more+56(FP), R9
+	TESTQ   R9, R9
+	JNZ     more
 	VPXOR   Y0, Y0, Y0
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y0, 32(DI)
 	VMOVUPS Y0, (DI)(R8*1)
 	VMOVUPS Y0, 32(DI)(R8*1)
-	LEAQ    31(SP), R9
-	ANDQ    $-32, R9
+	JMP     begin
+
+more:
+begin:
+	LEAQ 31(SP), R9
+	ANDQ $-32, R9
 
 block:
 	VPXOR   Y0, Y0, Y0
@@ -13598,9 +13719,9 @@ groups:
 	VZEROUPPER
 	RET
 
-// func tileQ3_Kx3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func tileQ3_Kx3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·tileQ3_Kx3(SB), NOSPLIT, $224-56
+TEXT ·tileQ3_Kx3(SB), NOSPLIT, $224-64
 	MOVQ    x+16(FP), AX
 	MOVQ    stride+24(FP), CX
 	ADDQ    AX, CX
@@ -13609,6 +13730,9 @@ TEXT ·tileQ3_Kx3(SB), NOSPLIT, $224-56
 	MOVQ    blocks+48(FP), SI
 	MOVQ    dst+0(FP), DI
 	MOVQ    ldd+8(FP), R8
+	MOVQ    more+56(FP), R9
+	TESTQ   R9, R9
+	JNZ     more
 	VPXOR   Y0, Y0, Y0
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y0, 32(DI)
@@ -13616,8 +13740,12 @@ TEXT ·tileQ3_Kx3(SB), NOSPLIT, $224-56
 	VMOVUPS Y0, 32(DI)(R8*1)
 	VMOVUPS Y0, (DI)(R8*2)
 	VMOVUPS Y0, 32(DI)(R8*2)
-	LEAQ    31(SP), R9
-	ANDQ    $-32, R9
+	JMP     begin
+
+more:
+begin:
+	LEAQ 31(SP), R9
+	ANDQ $-32, R9
 
 block:
 	VPXOR   Y0, Y0, Y0
@@ -14102,9 +14230,9 @@ block:
 	VZEROUPPER
 	RET
 
-// func tileQ4_Kx2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func tileQ4_Kx2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·tileQ4_Kx2(SB), NOSPLIT, $160-56
+TEXT ·tileQ4_Kx2(SB), NOSPLIT, $160-64
 	MOVQ    x+16(FP), AX
 	MOVQ    stride+24(FP), CX
 	ADDQ    AX, CX
@@ -14113,13 +14241,20 @@ TEXT ·tileQ4_Kx2(SB), NOSPLIT, $160-56
 	MOVQ    blocks+48(FP), SI
 	MOVQ    dst+0(FP), DI
 	MOVQ    ldd+8(FP), R8
+	MOVQ    more+56(FP), R9
+	TESTQ   R9, R9
+	JNZ     more
 	VPXOR   Y0, Y0, Y0
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y0, 32(DI)
 	VMOVUPS Y0, (DI)(R8*1)
 	VMOVUPS Y0, 32(DI)(R8*1)
-	LEAQ    31(SP), R9
-	ANDQ    $-32, R9
+	JMP     begin
+
+more:
+begin:
+	LEAQ 31(SP), R9
+	ANDQ $-32, R9
 
 block:
 	VPXOR   Y0, Y0, Y0
@@ -14292,9 +14427,9 @@ groups:
 	VZEROUPPER
 	RET
 
-// func tileQ4_Kx3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func tileQ4_Kx3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·tileQ4_Kx3(SB), NOSPLIT, $224-56
+TEXT ·tileQ4_Kx3(SB), NOSPLIT, $224-64
 	MOVQ    x+16(FP), AX
 	MOVQ    stride+24(FP), CX
 	ADDQ    AX, CX
@@ -14303,6 +14438,9 @@ TEXT ·tileQ4_Kx3(SB), NOSPLIT, $224-56
 	MOVQ    blocks+48(FP), SI
 	MOVQ    dst+0(FP), DI
 	MOVQ    ldd+8(FP), R8
+	MOVQ    more+56(FP), R9
+	TESTQ   R9, R9
+	JNZ     more
 	VPXOR   Y0, Y0, Y0
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y0, 32(DI)
@@ -14310,8 +14448,12 @@ TEXT ·tileQ4_Kx3(SB), NOSPLIT, $224-56
 	VMOVUPS Y0, 32(DI)(R8*1)
 	VMOVUPS Y0, (DI)(R8*2)
 	VMOVUPS Y0, 32(DI)(R8*2)
-	LEAQ    31(SP), R9
-	ANDQ    $-32, R9
+	JMP     begin
+
+more:
+begin:
+	LEAQ 31(SP), R9
+	ANDQ $-32, R9
 
 block:
 	VPXOR   Y0, Y0, Y0
@@ -15002,9 +15144,9 @@ block:
 	VZEROUPPER
 	RET
 
-// func tileQ5_Kx2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func tileQ5_Kx2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·tileQ5_Kx2(SB), NOSPLIT, $160-56
+TEXT ·tileQ5_Kx2(SB), NOSPLIT, $160-64
 	MOVQ    x+16(FP), AX
 	MOVQ    stride+24(FP), CX
 	ADDQ    AX, CX
@@ -15013,13 +15155,20 @@ TEXT ·tileQ5_Kx2(SB), NOSPLIT, $160-56
 	MOVQ    blocks+48(FP), SI
 	MOVQ    dst+0(FP), DI
 	MOVQ    ldd+8(FP), R8
+	MOVQ    more+56(FP), R9
+	TESTQ   R9, R9
+	JNZ     more
 	VPXOR   Y0, Y0, Y0
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y0, 32(DI)
 	VMOVUPS Y0, (DI)(R8*1)
 	VMOVUPS Y0, 32(DI)(R8*1)
-	LEAQ    31(SP), R9
-	ANDQ    $-32, R9
+	JMP     begin
+
+more:
+begin:
+	LEAQ 31(SP), R9
+	ANDQ $-32, R9
 
 block:
 	VPXOR   Y0, Y0, Y0
@@ -15238,9 +15387,9 @@ groups:
 	VZEROUPPER
 	RET
 
-// func tileQ5_Kx3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func tileQ5_Kx3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·tileQ5_Kx3(SB), NOSPLIT, $224-56
+TEXT ·tileQ5_Kx3(SB), NOSPLIT, $224-64
 	MOVQ    x+16(FP), AX
 	MOVQ    stride+24(FP), CX
 	ADDQ    AX, CX
@@ -15249,6 +15398,9 @@ TEXT ·tileQ5_Kx3(SB), NOSPLIT, $224-56
 	MOVQ    blocks+48(FP), SI
 	MOVQ    dst+0(FP), DI
 	MOVQ    ldd+8(FP), R8
+	MOVQ    more+56(FP), R9
+	TESTQ   R9, R9
+	JNZ     more
 	VPXOR   Y0, Y0, Y0
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y0, 32(DI)
@@ -15256,8 +15408,12 @@ TEXT ·tileQ5_Kx3(SB), NOSPLIT, $224-56
 	VMOVUPS Y0, 32(DI)(R8*1)
 	VMOVUPS Y0, (DI)(R8*2)
 	VMOVUPS Y0, 32(DI)(R8*2)
-	LEAQ    31(SP), R9
-	ANDQ    $-32, R9
+	JMP     begin
+
+more:
+begin:
+	LEAQ 31(SP), R9
+	ANDQ $-32, R9
 
 block:
 	VPXOR   Y0, Y0, Y0
@@ -16087,9 +16243,9 @@ block:
 	VZEROUPPER
 	RET
 
-// func tileQ6_Kx2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func tileQ6_Kx2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·tileQ6_Kx2(SB), NOSPLIT, $160-56
+TEXT ·tileQ6_Kx2(SB), NOSPLIT, $160-64
 	MOVQ    x+16(FP), AX
 	MOVQ    stride+24(FP), CX
 	ADDQ    AX, CX
@@ -16098,13 +16254,20 @@ TEXT ·tileQ6_Kx2(SB), NOSPLIT, $160-56
 	MOVQ    blocks+48(FP), SI
 	MOVQ    dst+0(FP), DI
 	MOVQ    ldd+8(FP), R8
+	MOVQ    more+56(FP), R9
+	TESTQ   R9, R9
+	JNZ     more
 	VPXOR   Y0, Y0, Y0
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y0, 32(DI)
 	VMOVUPS Y0, (DI)(R8*1)
 	VMOVUPS Y0, 32(DI)(R8*1)
-	LEAQ    31(SP), R9
-	ANDQ    $-32, R9
+	JMP     begin
+
+more:
+begin:
+	LEAQ 31(SP), R9
+	ANDQ $-32, R9
 
 block:
 	VPXOR   Y0, Y0, Y0
@@ -16275,9 +16438,9 @@ groups:
 	VZEROUPPER
 	RET
 
-// func tileQ6_Kx3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func tileQ6_Kx3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·tileQ6_Kx3(SB), NOSPLIT, $224-56
+TEXT ·tileQ6_Kx3(SB), NOSPLIT, $224-64
 	MOVQ    x+16(FP), AX
 	MOVQ    stride+24(FP), CX
 	ADDQ    AX, CX
@@ -16286,6 +16449,9 @@ TEXT ·tileQ6_Kx3(SB), NOSPLIT, $224-56
 	MOVQ    blocks+48(FP), SI
 	MOVQ    dst+0(FP), DI
 	MOVQ    ldd+8(FP), R8
+	MOVQ    more+56(FP), R9
+	TESTQ   R9, R9
+	JNZ     more
 	VPXOR   Y0, Y0, Y0
 	VMOVUPS Y0, (DI)
 	VMOVUPS Y0, 32(DI)
@@ -16293,8 +16459,12 @@ TEXT ·tileQ6_Kx3(SB), NOSPLIT, $224-56
 	VMOVUPS Y0, 32(DI)(R8*1)
 	VMOVUPS Y0, (DI)(R8*2)
 	VMOVUPS Y0, 32(DI)(R8*2)
-	LEAQ    31(SP), R9
-	ANDQ    $-32, R9
+	JMP     begin
+
+more:
+begin:
+	LEAQ 31(SP), R9
+	ANDQ $-32, R9
 
 block:
 	VPXOR   Y0, Y0, Y0

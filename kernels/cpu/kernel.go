@@ -52,10 +52,10 @@ type kernelSet struct {
 	// (expandedBytes for each block), and tells where they are and the size of a
 	// block: panels of bytes stay where they are. tile multiplies two such panels,
 	// stride bytes apart, by up to tileCols columns, at least half as many: the same
-	// sums as mat. Both may be nil.
+	// sums as mat. If more is not 0, it goes on from what dst holds. Both may be nil.
 	tileCols int
 	expand   func(t kernels.DType, dst, w *byte, blocks int) (x *byte, size int)
-	tile     func(t kernels.DType, cols int, dst *float32, ldd int, x *byte, stride int, act *byte, lda, blocks int)
+	tile     func(t kernels.DType, cols int, dst *float32, ldd int, x *byte, stride int, act *byte, lda, blocks, more int)
 
 	// floats dequantizes panels: eight rows of column 0, then of column 1, …
 	floats func(t kernels.DType, dst *float32, w *byte, blocks int)

@@ -161,7 +161,7 @@ func (d *Device) multiplyInt(th int, w *weight, dst *register, act *actRows, row
 		d.ks.mat(w.t.Type, rows, at(out, 4*panelRows*from), ldd, &w.panels[from*w.stride], base, lda, blocks, to-from)
 		return
 	}
-	chunk := max(8, chunkBytes/lda&^7)
+	chunk := max(8, chunkBytes/min(lda, depth/32*act32Bytes)&^7)
 	for r0 := 0; r0 < rows; r0 += chunk {
 		n := min(chunk, rows-r0)
 		p := from
@@ -181,14 +181,37 @@ func (d *Device) multiplyInt(th int, w *weight, dst *register, act *actRows, row
 	}
 }
 
-// multiplyTiles expands panels p and p+1 into x and multiplies n rows by them.
+// depth is about how many columns of expanded panels, and of the input, are
+// worked on at a time, so that they stay in the caches near the core.
+const depth = 1024
+
+// multiplyTiles expands panels p and p+1 into x, a part of their columns after
+// the other, and multiplies n rows by them.
 func (d *Device) multiplyTiles(w *weight, x []byte, dst *float32, ldd, p int, act *byte, lda, blocks, n int) {
-	tiled, size := d.ks.expand(w.t.Type, &x[0], &w.panels[p*w.stride], 2*blocks)
-	t := tiles(n, d.ks.tileCols)
-	for i := range t {
-		c, end := share(n, i, t)
-		d.ks.tile(w.t.Type, end-c, at(dst, c*ldd), ldd, tiled, blocks*size, at(act, c*lda), lda, blocks)
+	s := spec(w.t.Type)
+	t, parts := tiles(n, d.ks.tileCols), tiles(w.t.Cols, depth)
+	for k := range parts {
+		b0, b1 := share(blocks, k, parts)
+		tiled, stride := d.expand(w, x, p, b0, b1)
+		for i := range t {
+			c, end := share(n, i, t)
+			d.ks.tile(w.t.Type, end-c, at(dst, c*ldd), ldd, tiled, stride, at(act, c*lda+b0*s.values/32*act32Bytes), lda, b1-b0, b0)
+		}
 	}
+}
+
+// expand makes what a tile takes of blocks [b0, b1) of panels p and p+1, which
+// are stride bytes apart then.
+func (d *Device) expand(w *weight, x []byte, p, b0, b1 int) (tiled *byte, stride int) {
+	size := spec(w.t.Type).blockBytes()
+	first, second := &w.panels[p*w.stride+b0*size], &w.panels[(p+1)*w.stride+b0*size]
+	tiled, each := d.ks.expand(w.t.Type, &x[0], first, b1-b0)
+	if tiled == first {
+		return first, w.stride
+	}
+	stride = (b1 - b0) * each
+	d.ks.expand(w.t.Type, &x[stride], second, b1-b0)
+	return tiled, stride
 }
 
 func (d *Device) multiplyFloat(w *weight, dst *register, x *float32, ldx, rows, from, to int) {

@@ -52,8 +52,8 @@ func withInts(name string, tileCols int, ints []intFuncs, peak func(n int)) kern
 			ints[t].expand(dst, w, blocks)
 			return dst, s.expandedBytes()
 		},
-		tile: func(t kernels.DType, cols int, dst *float32, ldd int, x *byte, stride int, act *byte, lda, blocks int) {
-			ints[t].tile[cols](dst, ldd, x, stride, act, lda, blocks)
+		tile: func(t kernels.DType, cols int, dst *float32, ldd int, x *byte, stride int, act *byte, lda, blocks, more int) {
+			ints[t].tile[cols](dst, ldd, x, stride, act, lda, blocks, more)
 		},
 		floats: func(t kernels.DType, dst *float32, w *byte, blocks int) { avx2Floats[t](dst, w, blocks) },
 		fmat: func(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count, ahead int) {
@@ -93,7 +93,7 @@ var (
 
 type (
 	matFunc     func(dst *float32, ldd int, w, act *byte, lda, blocks, count int)
-	tileFunc    func(dst *float32, ldd int, x *byte, stride int, act *byte, lda, blocks int)
+	tileFunc    func(dst *float32, ldd int, x *byte, stride int, act *byte, lda, blocks, more int)
 	fmatFunc    func(dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count, ahead int)
 	fmatAccFunc func(dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count, ahead int, alpha *float32)
 )

@@ -6455,9 +6455,9 @@ block:
 	VZEROUPPER
 	RET
 
-// func vnnitileQ4_0x4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func vnnitileQ4_0x4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, FMA3
-TEXT ·vnnitileQ4_0x4(SB), NOSPLIT, $0-56
+TEXT ·vnnitileQ4_0x4(SB), NOSPLIT, $0-64
 	MOVQ   x+16(FP), AX
 	MOVQ   stride+24(FP), CX
 	ADDQ   AX, CX
@@ -6470,6 +6470,9 @@ TEXT ·vnnitileQ4_0x4(SB), NOSPLIT, $0-56
 	MOVQ   ldd+8(FP), R9
 	LEAQ   (R8)(R9*2), R10
 	ADDQ   R9, R10
+	MOVQ   more+56(FP), R11
+	TESTQ  R11, R11
+	JNZ    more
 	VPXORD Y0, Y0, Y0
 	VPXORD Y1, Y1, Y1
 	VPXORD Y2, Y2, Y2
@@ -6478,7 +6481,19 @@ TEXT ·vnnitileQ4_0x4(SB), NOSPLIT, $0-56
 	VPXORD Y5, Y5, Y5
 	VPXORD Y6, Y6, Y6
 	VPXORD Y7, Y7, Y7
+	JMP    begin
 
+more:
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y4
+	VMOVUPS (R8)(R9*1), Y1
+	VMOVUPS 32(R8)(R9*1), Y5
+	VMOVUPS (R8)(R9*2), Y2
+	VMOVUPS 32(R8)(R9*2), Y6
+	VMOVUPS (R10), Y3
+	VMOVUPS 32(R10), Y7
+
+begin:
 block:
 	VPXORD       Y8, Y8, Y8
 	VPXORD       Y9, Y9, Y9
@@ -6661,9 +6676,9 @@ block:
 	VZEROUPPER
 	RET
 
-// func vnnitileQ4_0x5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func vnnitileQ4_0x5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, FMA3
-TEXT ·vnnitileQ4_0x5(SB), NOSPLIT, $0-56
+TEXT ·vnnitileQ4_0x5(SB), NOSPLIT, $0-64
 	MOVQ   x+16(FP), AX
 	MOVQ   stride+24(FP), CX
 	ADDQ   AX, CX
@@ -6676,6 +6691,9 @@ TEXT ·vnnitileQ4_0x5(SB), NOSPLIT, $0-56
 	MOVQ   ldd+8(FP), R9
 	LEAQ   (R8)(R9*2), R10
 	ADDQ   R9, R10
+	MOVQ   more+56(FP), R11
+	TESTQ  R11, R11
+	JNZ    more
 	VPXORD Y0, Y0, Y0
 	VPXORD Y1, Y1, Y1
 	VPXORD Y2, Y2, Y2
@@ -6686,7 +6704,21 @@ TEXT ·vnnitileQ4_0x5(SB), NOSPLIT, $0-56
 	VPXORD Y7, Y7, Y7
 	VPXORD Y8, Y8, Y8
 	VPXORD Y9, Y9, Y9
+	JMP    begin
 
+more:
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y5
+	VMOVUPS (R8)(R9*1), Y1
+	VMOVUPS 32(R8)(R9*1), Y6
+	VMOVUPS (R8)(R9*2), Y2
+	VMOVUPS 32(R8)(R9*2), Y7
+	VMOVUPS (R10), Y3
+	VMOVUPS 32(R10), Y8
+	VMOVUPS (R10)(R9*1), Y4
+	VMOVUPS 32(R10)(R9*1), Y9
+
+begin:
 block:
 	VPXORD       Y10, Y10, Y10
 	VPXORD       Y11, Y11, Y11
@@ -6908,9 +6940,9 @@ block:
 	VZEROUPPER
 	RET
 
-// func vnnitileQ4_0x6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func vnnitileQ4_0x6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, FMA3
-TEXT ·vnnitileQ4_0x6(SB), NOSPLIT, $0-56
+TEXT ·vnnitileQ4_0x6(SB), NOSPLIT, $0-64
 	MOVQ   x+16(FP), AX
 	MOVQ   stride+24(FP), CX
 	ADDQ   AX, CX
@@ -6923,6 +6955,9 @@ TEXT ·vnnitileQ4_0x6(SB), NOSPLIT, $0-56
 	MOVQ   ldd+8(FP), R9
 	LEAQ   (R8)(R9*2), R10
 	ADDQ   R9, R10
+	MOVQ   more+56(FP), R11
+	TESTQ  R11, R11
+	JNZ    more
 	VPXORD Y0, Y0, Y0
 	VPXORD Y1, Y1, Y1
 	VPXORD Y2, Y2, Y2
@@ -6935,7 +6970,23 @@ TEXT ·vnnitileQ4_0x6(SB), NOSPLIT, $0-56
 	VPXORD Y9, Y9, Y9
 	VPXORD Y10, Y10, Y10
 	VPXORD Y11, Y11, Y11
+	JMP    begin
 
+more:
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y6
+	VMOVUPS (R8)(R9*1), Y1
+	VMOVUPS 32(R8)(R9*1), Y7
+	VMOVUPS (R8)(R9*2), Y2
+	VMOVUPS 32(R8)(R9*2), Y8
+	VMOVUPS (R10), Y3
+	VMOVUPS 32(R10), Y9
+	VMOVUPS (R10)(R9*1), Y4
+	VMOVUPS 32(R10)(R9*1), Y10
+	VMOVUPS (R10)(R9*2), Y5
+	VMOVUPS 32(R10)(R9*2), Y11
+
+begin:
 block:
 	VPXORD       Y12, Y12, Y12
 	VPXORD       Y13, Y13, Y13
@@ -7240,9 +7291,9 @@ block:
 	VZEROUPPER
 	RET
 
-// func vnnitileQ4_1x4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func vnnitileQ4_1x4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, FMA3
-TEXT ·vnnitileQ4_1x4(SB), NOSPLIT, $0-56
+TEXT ·vnnitileQ4_1x4(SB), NOSPLIT, $0-64
 	MOVQ   x+16(FP), AX
 	MOVQ   stride+24(FP), CX
 	ADDQ   AX, CX
@@ -7255,6 +7306,9 @@ TEXT ·vnnitileQ4_1x4(SB), NOSPLIT, $0-56
 	MOVQ   ldd+8(FP), R9
 	LEAQ   (R8)(R9*2), R10
 	ADDQ   R9, R10
+	MOVQ   more+56(FP), R11
+	TESTQ  R11, R11
+	JNZ    more
 	VPXORD Y0, Y0, Y0
 	VPXORD Y1, Y1, Y1
 	VPXORD Y2, Y2, Y2
@@ -7263,7 +7317,19 @@ TEXT ·vnnitileQ4_1x4(SB), NOSPLIT, $0-56
 	VPXORD Y5, Y5, Y5
 	VPXORD Y6, Y6, Y6
 	VPXORD Y7, Y7, Y7
+	JMP    begin
 
+more:
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y4
+	VMOVUPS (R8)(R9*1), Y1
+	VMOVUPS 32(R8)(R9*1), Y5
+	VMOVUPS (R8)(R9*2), Y2
+	VMOVUPS 32(R8)(R9*2), Y6
+	VMOVUPS (R10), Y3
+	VMOVUPS 32(R10), Y7
+
+begin:
 block:
 	VPXORD       Y8, Y8, Y8
 	VPXORD       Y9, Y9, Y9
@@ -7442,9 +7508,9 @@ block:
 	VZEROUPPER
 	RET
 
-// func vnnitileQ4_1x5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func vnnitileQ4_1x5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, FMA3
-TEXT ·vnnitileQ4_1x5(SB), NOSPLIT, $0-56
+TEXT ·vnnitileQ4_1x5(SB), NOSPLIT, $0-64
 	MOVQ   x+16(FP), AX
 	MOVQ   stride+24(FP), CX
 	ADDQ   AX, CX
@@ -7457,6 +7523,9 @@ TEXT ·vnnitileQ4_1x5(SB), NOSPLIT, $0-56
 	MOVQ   ldd+8(FP), R9
 	LEAQ   (R8)(R9*2), R10
 	ADDQ   R9, R10
+	MOVQ   more+56(FP), R11
+	TESTQ  R11, R11
+	JNZ    more
 	VPXORD Y0, Y0, Y0
 	VPXORD Y1, Y1, Y1
 	VPXORD Y2, Y2, Y2
@@ -7467,7 +7536,21 @@ TEXT ·vnnitileQ4_1x5(SB), NOSPLIT, $0-56
 	VPXORD Y7, Y7, Y7
 	VPXORD Y8, Y8, Y8
 	VPXORD Y9, Y9, Y9
+	JMP    begin
 
+more:
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y5
+	VMOVUPS (R8)(R9*1), Y1
+	VMOVUPS 32(R8)(R9*1), Y6
+	VMOVUPS (R8)(R9*2), Y2
+	VMOVUPS 32(R8)(R9*2), Y7
+	VMOVUPS (R10), Y3
+	VMOVUPS 32(R10), Y8
+	VMOVUPS (R10)(R9*1), Y4
+	VMOVUPS 32(R10)(R9*1), Y9
+
+begin:
 block:
 	VPXORD       Y10, Y10, Y10
 	VPXORD       Y11, Y11, Y11
@@ -7684,9 +7767,9 @@ block:
 	VZEROUPPER
 	RET
 
-// func vnnitileQ4_1x6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func vnnitileQ4_1x6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, FMA3
-TEXT ·vnnitileQ4_1x6(SB), NOSPLIT, $0-56
+TEXT ·vnnitileQ4_1x6(SB), NOSPLIT, $0-64
 	MOVQ   x+16(FP), AX
 	MOVQ   stride+24(FP), CX
 	ADDQ   AX, CX
@@ -7699,6 +7782,9 @@ TEXT ·vnnitileQ4_1x6(SB), NOSPLIT, $0-56
 	MOVQ   ldd+8(FP), R9
 	LEAQ   (R8)(R9*2), R10
 	ADDQ   R9, R10
+	MOVQ   more+56(FP), R11
+	TESTQ  R11, R11
+	JNZ    more
 	VPXORD Y0, Y0, Y0
 	VPXORD Y1, Y1, Y1
 	VPXORD Y2, Y2, Y2
@@ -7711,7 +7797,23 @@ TEXT ·vnnitileQ4_1x6(SB), NOSPLIT, $0-56
 	VPXORD Y9, Y9, Y9
 	VPXORD Y10, Y10, Y10
 	VPXORD Y11, Y11, Y11
+	JMP    begin
 
+more:
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y6
+	VMOVUPS (R8)(R9*1), Y1
+	VMOVUPS 32(R8)(R9*1), Y7
+	VMOVUPS (R8)(R9*2), Y2
+	VMOVUPS 32(R8)(R9*2), Y8
+	VMOVUPS (R10), Y3
+	VMOVUPS 32(R10), Y9
+	VMOVUPS (R10)(R9*1), Y4
+	VMOVUPS 32(R10)(R9*1), Y10
+	VMOVUPS (R10)(R9*2), Y5
+	VMOVUPS 32(R10)(R9*2), Y11
+
+begin:
 block:
 	VPXORD       Y12, Y12, Y12
 	VPXORD       Y13, Y13, Y13
@@ -8032,9 +8134,9 @@ block:
 	VZEROUPPER
 	RET
 
-// func vnnitileQ5_0x4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func vnnitileQ5_0x4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, FMA3
-TEXT ·vnnitileQ5_0x4(SB), NOSPLIT, $0-56
+TEXT ·vnnitileQ5_0x4(SB), NOSPLIT, $0-64
 	MOVQ   x+16(FP), AX
 	MOVQ   stride+24(FP), CX
 	ADDQ   AX, CX
@@ -8047,6 +8149,9 @@ TEXT ·vnnitileQ5_0x4(SB), NOSPLIT, $0-56
 	MOVQ   ldd+8(FP), R9
 	LEAQ   (R8)(R9*2), R10
 	ADDQ   R9, R10
+	MOVQ   more+56(FP), R11
+	TESTQ  R11, R11
+	JNZ    more
 	VPXORD Y0, Y0, Y0
 	VPXORD Y1, Y1, Y1
 	VPXORD Y2, Y2, Y2
@@ -8055,7 +8160,19 @@ TEXT ·vnnitileQ5_0x4(SB), NOSPLIT, $0-56
 	VPXORD Y5, Y5, Y5
 	VPXORD Y6, Y6, Y6
 	VPXORD Y7, Y7, Y7
+	JMP    begin
 
+more:
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y4
+	VMOVUPS (R8)(R9*1), Y1
+	VMOVUPS 32(R8)(R9*1), Y5
+	VMOVUPS (R8)(R9*2), Y2
+	VMOVUPS 32(R8)(R9*2), Y6
+	VMOVUPS (R10), Y3
+	VMOVUPS 32(R10), Y7
+
+begin:
 block:
 	VPXORD       Y8, Y8, Y8
 	VPXORD       Y9, Y9, Y9
@@ -8238,9 +8355,9 @@ block:
 	VZEROUPPER
 	RET
 
-// func vnnitileQ5_0x5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func vnnitileQ5_0x5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, FMA3
-TEXT ·vnnitileQ5_0x5(SB), NOSPLIT, $0-56
+TEXT ·vnnitileQ5_0x5(SB), NOSPLIT, $0-64
 	MOVQ   x+16(FP), AX
 	MOVQ   stride+24(FP), CX
 	ADDQ   AX, CX
@@ -8253,6 +8370,9 @@ TEXT ·vnnitileQ5_0x5(SB), NOSPLIT, $0-56
 	MOVQ   ldd+8(FP), R9
 	LEAQ   (R8)(R9*2), R10
 	ADDQ   R9, R10
+	MOVQ   more+56(FP), R11
+	TESTQ  R11, R11
+	JNZ    more
 	VPXORD Y0, Y0, Y0
 	VPXORD Y1, Y1, Y1
 	VPXORD Y2, Y2, Y2
@@ -8263,7 +8383,21 @@ TEXT ·vnnitileQ5_0x5(SB), NOSPLIT, $0-56
 	VPXORD Y7, Y7, Y7
 	VPXORD Y8, Y8, Y8
 	VPXORD Y9, Y9, Y9
+	JMP    begin
 
+more:
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y5
+	VMOVUPS (R8)(R9*1), Y1
+	VMOVUPS 32(R8)(R9*1), Y6
+	VMOVUPS (R8)(R9*2), Y2
+	VMOVUPS 32(R8)(R9*2), Y7
+	VMOVUPS (R10), Y3
+	VMOVUPS 32(R10), Y8
+	VMOVUPS (R10)(R9*1), Y4
+	VMOVUPS 32(R10)(R9*1), Y9
+
+begin:
 block:
 	VPXORD       Y10, Y10, Y10
 	VPXORD       Y11, Y11, Y11
@@ -8485,9 +8619,9 @@ block:
 	VZEROUPPER
 	RET
 
-// func vnnitileQ5_0x6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func vnnitileQ5_0x6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, FMA3
-TEXT ·vnnitileQ5_0x6(SB), NOSPLIT, $0-56
+TEXT ·vnnitileQ5_0x6(SB), NOSPLIT, $0-64
 	MOVQ   x+16(FP), AX
 	MOVQ   stride+24(FP), CX
 	ADDQ   AX, CX
@@ -8500,6 +8634,9 @@ TEXT ·vnnitileQ5_0x6(SB), NOSPLIT, $0-56
 	MOVQ   ldd+8(FP), R9
 	LEAQ   (R8)(R9*2), R10
 	ADDQ   R9, R10
+	MOVQ   more+56(FP), R11
+	TESTQ  R11, R11
+	JNZ    more
 	VPXORD Y0, Y0, Y0
 	VPXORD Y1, Y1, Y1
 	VPXORD Y2, Y2, Y2
@@ -8512,7 +8649,23 @@ TEXT ·vnnitileQ5_0x6(SB), NOSPLIT, $0-56
 	VPXORD Y9, Y9, Y9
 	VPXORD Y10, Y10, Y10
 	VPXORD Y11, Y11, Y11
+	JMP    begin
 
+more:
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y6
+	VMOVUPS (R8)(R9*1), Y1
+	VMOVUPS 32(R8)(R9*1), Y7
+	VMOVUPS (R8)(R9*2), Y2
+	VMOVUPS 32(R8)(R9*2), Y8
+	VMOVUPS (R10), Y3
+	VMOVUPS 32(R10), Y9
+	VMOVUPS (R10)(R9*1), Y4
+	VMOVUPS 32(R10)(R9*1), Y10
+	VMOVUPS (R10)(R9*2), Y5
+	VMOVUPS 32(R10)(R9*2), Y11
+
+begin:
 block:
 	VPXORD       Y12, Y12, Y12
 	VPXORD       Y13, Y13, Y13
@@ -8841,9 +8994,9 @@ block:
 	VZEROUPPER
 	RET
 
-// func vnnitileQ5_1x4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func vnnitileQ5_1x4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, FMA3
-TEXT ·vnnitileQ5_1x4(SB), NOSPLIT, $0-56
+TEXT ·vnnitileQ5_1x4(SB), NOSPLIT, $0-64
 	MOVQ   x+16(FP), AX
 	MOVQ   stride+24(FP), CX
 	ADDQ   AX, CX
@@ -8856,6 +9009,9 @@ TEXT ·vnnitileQ5_1x4(SB), NOSPLIT, $0-56
 	MOVQ   ldd+8(FP), R9
 	LEAQ   (R8)(R9*2), R10
 	ADDQ   R9, R10
+	MOVQ   more+56(FP), R11
+	TESTQ  R11, R11
+	JNZ    more
 	VPXORD Y0, Y0, Y0
 	VPXORD Y1, Y1, Y1
 	VPXORD Y2, Y2, Y2
@@ -8864,7 +9020,19 @@ TEXT ·vnnitileQ5_1x4(SB), NOSPLIT, $0-56
 	VPXORD Y5, Y5, Y5
 	VPXORD Y6, Y6, Y6
 	VPXORD Y7, Y7, Y7
+	JMP    begin
 
+more:
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y4
+	VMOVUPS (R8)(R9*1), Y1
+	VMOVUPS 32(R8)(R9*1), Y5
+	VMOVUPS (R8)(R9*2), Y2
+	VMOVUPS 32(R8)(R9*2), Y6
+	VMOVUPS (R10), Y3
+	VMOVUPS 32(R10), Y7
+
+begin:
 block:
 	VPXORD       Y8, Y8, Y8
 	VPXORD       Y9, Y9, Y9
@@ -9043,9 +9211,9 @@ block:
 	VZEROUPPER
 	RET
 
-// func vnnitileQ5_1x5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func vnnitileQ5_1x5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, FMA3
-TEXT ·vnnitileQ5_1x5(SB), NOSPLIT, $0-56
+TEXT ·vnnitileQ5_1x5(SB), NOSPLIT, $0-64
 	MOVQ   x+16(FP), AX
 	MOVQ   stride+24(FP), CX
 	ADDQ   AX, CX
@@ -9058,6 +9226,9 @@ TEXT ·vnnitileQ5_1x5(SB), NOSPLIT, $0-56
 	MOVQ   ldd+8(FP), R9
 	LEAQ   (R8)(R9*2), R10
 	ADDQ   R9, R10
+	MOVQ   more+56(FP), R11
+	TESTQ  R11, R11
+	JNZ    more
 	VPXORD Y0, Y0, Y0
 	VPXORD Y1, Y1, Y1
 	VPXORD Y2, Y2, Y2
@@ -9068,7 +9239,21 @@ TEXT ·vnnitileQ5_1x5(SB), NOSPLIT, $0-56
 	VPXORD Y7, Y7, Y7
 	VPXORD Y8, Y8, Y8
 	VPXORD Y9, Y9, Y9
+	JMP    begin
 
+more:
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y5
+	VMOVUPS (R8)(R9*1), Y1
+	VMOVUPS 32(R8)(R9*1), Y6
+	VMOVUPS (R8)(R9*2), Y2
+	VMOVUPS 32(R8)(R9*2), Y7
+	VMOVUPS (R10), Y3
+	VMOVUPS 32(R10), Y8
+	VMOVUPS (R10)(R9*1), Y4
+	VMOVUPS 32(R10)(R9*1), Y9
+
+begin:
 block:
 	VPXORD       Y10, Y10, Y10
 	VPXORD       Y11, Y11, Y11
@@ -9285,9 +9470,9 @@ block:
 	VZEROUPPER
 	RET
 
-// func vnnitileQ5_1x6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func vnnitileQ5_1x6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, FMA3
-TEXT ·vnnitileQ5_1x6(SB), NOSPLIT, $0-56
+TEXT ·vnnitileQ5_1x6(SB), NOSPLIT, $0-64
 	MOVQ   x+16(FP), AX
 	MOVQ   stride+24(FP), CX
 	ADDQ   AX, CX
@@ -9300,6 +9485,9 @@ TEXT ·vnnitileQ5_1x6(SB), NOSPLIT, $0-56
 	MOVQ   ldd+8(FP), R9
 	LEAQ   (R8)(R9*2), R10
 	ADDQ   R9, R10
+	MOVQ   more+56(FP), R11
+	TESTQ  R11, R11
+	JNZ    more
 	VPXORD Y0, Y0, Y0
 	VPXORD Y1, Y1, Y1
 	VPXORD Y2, Y2, Y2
@@ -9312,7 +9500,23 @@ TEXT ·vnnitileQ5_1x6(SB), NOSPLIT, $0-56
 	VPXORD Y9, Y9, Y9
 	VPXORD Y10, Y10, Y10
 	VPXORD Y11, Y11, Y11
+	JMP    begin
 
+more:
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y6
+	VMOVUPS (R8)(R9*1), Y1
+	VMOVUPS 32(R8)(R9*1), Y7
+	VMOVUPS (R8)(R9*2), Y2
+	VMOVUPS 32(R8)(R9*2), Y8
+	VMOVUPS (R10), Y3
+	VMOVUPS 32(R10), Y9
+	VMOVUPS (R10)(R9*1), Y4
+	VMOVUPS 32(R10)(R9*1), Y10
+	VMOVUPS (R10)(R9*2), Y5
+	VMOVUPS 32(R10)(R9*2), Y11
+
+begin:
 block:
 	VPXORD       Y12, Y12, Y12
 	VPXORD       Y13, Y13, Y13
@@ -9608,9 +9812,9 @@ block:
 	VZEROUPPER
 	RET
 
-// func vnnitileQ8_0x4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func vnnitileQ8_0x4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, FMA3
-TEXT ·vnnitileQ8_0x4(SB), NOSPLIT, $0-56
+TEXT ·vnnitileQ8_0x4(SB), NOSPLIT, $0-64
 	MOVQ   x+16(FP), AX
 	MOVQ   stride+24(FP), CX
 	ADDQ   AX, CX
@@ -9623,6 +9827,9 @@ TEXT ·vnnitileQ8_0x4(SB), NOSPLIT, $0-56
 	MOVQ   ldd+8(FP), R9
 	LEAQ   (R8)(R9*2), R10
 	ADDQ   R9, R10
+	MOVQ   more+56(FP), R11
+	TESTQ  R11, R11
+	JNZ    more
 	VPXORD Y0, Y0, Y0
 	VPXORD Y1, Y1, Y1
 	VPXORD Y2, Y2, Y2
@@ -9631,7 +9838,19 @@ TEXT ·vnnitileQ8_0x4(SB), NOSPLIT, $0-56
 	VPXORD Y5, Y5, Y5
 	VPXORD Y6, Y6, Y6
 	VPXORD Y7, Y7, Y7
+	JMP    begin
 
+more:
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y4
+	VMOVUPS (R8)(R9*1), Y1
+	VMOVUPS 32(R8)(R9*1), Y5
+	VMOVUPS (R8)(R9*2), Y2
+	VMOVUPS 32(R8)(R9*2), Y6
+	VMOVUPS (R10), Y3
+	VMOVUPS 32(R10), Y7
+
+begin:
 block:
 	VPXORD       Y8, Y8, Y8
 	VPXORD       Y9, Y9, Y9
@@ -9814,9 +10033,9 @@ block:
 	VZEROUPPER
 	RET
 
-// func vnnitileQ8_0x5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func vnnitileQ8_0x5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, FMA3
-TEXT ·vnnitileQ8_0x5(SB), NOSPLIT, $0-56
+TEXT ·vnnitileQ8_0x5(SB), NOSPLIT, $0-64
 	MOVQ   x+16(FP), AX
 	MOVQ   stride+24(FP), CX
 	ADDQ   AX, CX
@@ -9829,6 +10048,9 @@ TEXT ·vnnitileQ8_0x5(SB), NOSPLIT, $0-56
 	MOVQ   ldd+8(FP), R9
 	LEAQ   (R8)(R9*2), R10
 	ADDQ   R9, R10
+	MOVQ   more+56(FP), R11
+	TESTQ  R11, R11
+	JNZ    more
 	VPXORD Y0, Y0, Y0
 	VPXORD Y1, Y1, Y1
 	VPXORD Y2, Y2, Y2
@@ -9839,7 +10061,21 @@ TEXT ·vnnitileQ8_0x5(SB), NOSPLIT, $0-56
 	VPXORD Y7, Y7, Y7
 	VPXORD Y8, Y8, Y8
 	VPXORD Y9, Y9, Y9
+	JMP    begin
 
+more:
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y5
+	VMOVUPS (R8)(R9*1), Y1
+	VMOVUPS 32(R8)(R9*1), Y6
+	VMOVUPS (R8)(R9*2), Y2
+	VMOVUPS 32(R8)(R9*2), Y7
+	VMOVUPS (R10), Y3
+	VMOVUPS 32(R10), Y8
+	VMOVUPS (R10)(R9*1), Y4
+	VMOVUPS 32(R10)(R9*1), Y9
+
+begin:
 block:
 	VPXORD       Y10, Y10, Y10
 	VPXORD       Y11, Y11, Y11
@@ -10061,9 +10297,9 @@ block:
 	VZEROUPPER
 	RET
 
-// func vnnitileQ8_0x6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func vnnitileQ8_0x6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, FMA3
-TEXT ·vnnitileQ8_0x6(SB), NOSPLIT, $0-56
+TEXT ·vnnitileQ8_0x6(SB), NOSPLIT, $0-64
 	MOVQ   x+16(FP), AX
 	MOVQ   stride+24(FP), CX
 	ADDQ   AX, CX
@@ -10076,6 +10312,9 @@ TEXT ·vnnitileQ8_0x6(SB), NOSPLIT, $0-56
 	MOVQ   ldd+8(FP), R9
 	LEAQ   (R8)(R9*2), R10
 	ADDQ   R9, R10
+	MOVQ   more+56(FP), R11
+	TESTQ  R11, R11
+	JNZ    more
 	VPXORD Y0, Y0, Y0
 	VPXORD Y1, Y1, Y1
 	VPXORD Y2, Y2, Y2
@@ -10088,7 +10327,23 @@ TEXT ·vnnitileQ8_0x6(SB), NOSPLIT, $0-56
 	VPXORD Y9, Y9, Y9
 	VPXORD Y10, Y10, Y10
 	VPXORD Y11, Y11, Y11
+	JMP    begin
 
+more:
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y6
+	VMOVUPS (R8)(R9*1), Y1
+	VMOVUPS 32(R8)(R9*1), Y7
+	VMOVUPS (R8)(R9*2), Y2
+	VMOVUPS 32(R8)(R9*2), Y8
+	VMOVUPS (R10), Y3
+	VMOVUPS 32(R10), Y9
+	VMOVUPS (R10)(R9*1), Y4
+	VMOVUPS 32(R10)(R9*1), Y10
+	VMOVUPS (R10)(R9*2), Y5
+	VMOVUPS 32(R10)(R9*2), Y11
+
+begin:
 block:
 	VPXORD       Y12, Y12, Y12
 	VPXORD       Y13, Y13, Y13
@@ -10407,9 +10662,9 @@ block:
 	VZEROUPPER
 	RET
 
-// func vnnitileIQ4_NLx4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func vnnitileIQ4_NLx4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, FMA3
-TEXT ·vnnitileIQ4_NLx4(SB), NOSPLIT, $0-56
+TEXT ·vnnitileIQ4_NLx4(SB), NOSPLIT, $0-64
 	MOVQ   x+16(FP), AX
 	MOVQ   stride+24(FP), CX
 	ADDQ   AX, CX
@@ -10422,6 +10677,9 @@ TEXT ·vnnitileIQ4_NLx4(SB), NOSPLIT, $0-56
 	MOVQ   ldd+8(FP), R9
 	LEAQ   (R8)(R9*2), R10
 	ADDQ   R9, R10
+	MOVQ   more+56(FP), R11
+	TESTQ  R11, R11
+	JNZ    more
 	VPXORD Y0, Y0, Y0
 	VPXORD Y1, Y1, Y1
 	VPXORD Y2, Y2, Y2
@@ -10430,7 +10688,19 @@ TEXT ·vnnitileIQ4_NLx4(SB), NOSPLIT, $0-56
 	VPXORD Y5, Y5, Y5
 	VPXORD Y6, Y6, Y6
 	VPXORD Y7, Y7, Y7
+	JMP    begin
 
+more:
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y4
+	VMOVUPS (R8)(R9*1), Y1
+	VMOVUPS 32(R8)(R9*1), Y5
+	VMOVUPS (R8)(R9*2), Y2
+	VMOVUPS 32(R8)(R9*2), Y6
+	VMOVUPS (R10), Y3
+	VMOVUPS 32(R10), Y7
+
+begin:
 block:
 	VPXORD       Y8, Y8, Y8
 	VPXORD       Y9, Y9, Y9
@@ -10613,9 +10883,9 @@ block:
 	VZEROUPPER
 	RET
 
-// func vnnitileIQ4_NLx5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func vnnitileIQ4_NLx5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, FMA3
-TEXT ·vnnitileIQ4_NLx5(SB), NOSPLIT, $0-56
+TEXT ·vnnitileIQ4_NLx5(SB), NOSPLIT, $0-64
 	MOVQ   x+16(FP), AX
 	MOVQ   stride+24(FP), CX
 	ADDQ   AX, CX
@@ -10628,6 +10898,9 @@ TEXT ·vnnitileIQ4_NLx5(SB), NOSPLIT, $0-56
 	MOVQ   ldd+8(FP), R9
 	LEAQ   (R8)(R9*2), R10
 	ADDQ   R9, R10
+	MOVQ   more+56(FP), R11
+	TESTQ  R11, R11
+	JNZ    more
 	VPXORD Y0, Y0, Y0
 	VPXORD Y1, Y1, Y1
 	VPXORD Y2, Y2, Y2
@@ -10638,7 +10911,21 @@ TEXT ·vnnitileIQ4_NLx5(SB), NOSPLIT, $0-56
 	VPXORD Y7, Y7, Y7
 	VPXORD Y8, Y8, Y8
 	VPXORD Y9, Y9, Y9
+	JMP    begin
 
+more:
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y5
+	VMOVUPS (R8)(R9*1), Y1
+	VMOVUPS 32(R8)(R9*1), Y6
+	VMOVUPS (R8)(R9*2), Y2
+	VMOVUPS 32(R8)(R9*2), Y7
+	VMOVUPS (R10), Y3
+	VMOVUPS 32(R10), Y8
+	VMOVUPS (R10)(R9*1), Y4
+	VMOVUPS 32(R10)(R9*1), Y9
+
+begin:
 block:
 	VPXORD       Y10, Y10, Y10
 	VPXORD       Y11, Y11, Y11
@@ -10860,9 +11147,9 @@ block:
 	VZEROUPPER
 	RET
 
-// func vnnitileIQ4_NLx6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func vnnitileIQ4_NLx6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, FMA3
-TEXT ·vnnitileIQ4_NLx6(SB), NOSPLIT, $0-56
+TEXT ·vnnitileIQ4_NLx6(SB), NOSPLIT, $0-64
 	MOVQ   x+16(FP), AX
 	MOVQ   stride+24(FP), CX
 	ADDQ   AX, CX
@@ -10875,6 +11162,9 @@ TEXT ·vnnitileIQ4_NLx6(SB), NOSPLIT, $0-56
 	MOVQ   ldd+8(FP), R9
 	LEAQ   (R8)(R9*2), R10
 	ADDQ   R9, R10
+	MOVQ   more+56(FP), R11
+	TESTQ  R11, R11
+	JNZ    more
 	VPXORD Y0, Y0, Y0
 	VPXORD Y1, Y1, Y1
 	VPXORD Y2, Y2, Y2
@@ -10887,7 +11177,23 @@ TEXT ·vnnitileIQ4_NLx6(SB), NOSPLIT, $0-56
 	VPXORD Y9, Y9, Y9
 	VPXORD Y10, Y10, Y10
 	VPXORD Y11, Y11, Y11
+	JMP    begin
 
+more:
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y6
+	VMOVUPS (R8)(R9*1), Y1
+	VMOVUPS 32(R8)(R9*1), Y7
+	VMOVUPS (R8)(R9*2), Y2
+	VMOVUPS 32(R8)(R9*2), Y8
+	VMOVUPS (R10), Y3
+	VMOVUPS 32(R10), Y9
+	VMOVUPS (R10)(R9*1), Y4
+	VMOVUPS 32(R10)(R9*1), Y10
+	VMOVUPS (R10)(R9*2), Y5
+	VMOVUPS 32(R10)(R9*2), Y11
+
+begin:
 block:
 	VPXORD       Y12, Y12, Y12
 	VPXORD       Y13, Y13, Y13
@@ -11440,9 +11746,9 @@ block:
 	VZEROUPPER
 	RET
 
-// func vnnitileQ2_Kx4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func vnnitileQ2_Kx4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, FMA3
-TEXT ·vnnitileQ2_Kx4(SB), NOSPLIT, $288-56
+TEXT ·vnnitileQ2_Kx4(SB), NOSPLIT, $288-64
 	MOVQ    x+16(FP), AX
 	MOVQ    stride+24(FP), CX
 	ADDQ    AX, CX
@@ -11455,6 +11761,9 @@ TEXT ·vnnitileQ2_Kx4(SB), NOSPLIT, $288-56
 	MOVQ    ldd+8(FP), R9
 	LEAQ    (R8)(R9*2), R10
 	ADDQ    R9, R10
+	MOVQ    more+56(FP), R11
+	TESTQ   R11, R11
+	JNZ     more
 	VPXORD  Y0, Y0, Y0
 	VMOVUPS Y0, (R8)
 	VMOVUPS Y0, 32(R8)
@@ -11464,8 +11773,12 @@ TEXT ·vnnitileQ2_Kx4(SB), NOSPLIT, $288-56
 	VMOVUPS Y0, 32(R8)(R9*2)
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
-	LEAQ    31(SP), R11
-	ANDQ    $-32, R11
+	JMP     begin
+
+more:
+begin:
+	LEAQ 31(SP), R11
+	ANDQ $-32, R11
 
 block:
 	VPXORD  Y0, Y0, Y0
@@ -11995,9 +12308,9 @@ groups:
 	VZEROUPPER
 	RET
 
-// func vnnitileQ2_Kx5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func vnnitileQ2_Kx5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, FMA3
-TEXT ·vnnitileQ2_Kx5(SB), NOSPLIT, $352-56
+TEXT ·vnnitileQ2_Kx5(SB), NOSPLIT, $352-64
 	MOVQ    x+16(FP), AX
 	MOVQ    stride+24(FP), CX
 	ADDQ    AX, CX
@@ -12010,6 +12323,9 @@ TEXT ·vnnitileQ2_Kx5(SB), NOSPLIT, $352-56
 	MOVQ    ldd+8(FP), R9
 	LEAQ    (R8)(R9*2), R10
 	ADDQ    R9, R10
+	MOVQ    more+56(FP), R11
+	TESTQ   R11, R11
+	JNZ     more
 	VPXORD  Y0, Y0, Y0
 	VMOVUPS Y0, (R8)
 	VMOVUPS Y0, 32(R8)
@@ -12021,8 +12337,12 @@ TEXT ·vnnitileQ2_Kx5(SB), NOSPLIT, $352-56
 	VMOVUPS Y0, 32(R10)
 	VMOVUPS Y0, (R10)(R9*1)
 	VMOVUPS Y0, 32(R10)(R9*1)
-	LEAQ    31(SP), R11
-	ANDQ    $-32, R11
+	JMP     begin
+
+more:
+begin:
+	LEAQ 31(SP), R11
+	ANDQ $-32, R11
 
 block:
 	VPXORD  Y0, Y0, Y0
@@ -12673,9 +12993,9 @@ groups:
 	VZEROUPPER
 	RET
 
-// func vnnitileQ2_Kx6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func vnnitileQ2_Kx6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, FMA3
-TEXT ·vnnitileQ2_Kx6(SB), NOSPLIT, $416-56
+TEXT ·vnnitileQ2_Kx6(SB), NOSPLIT, $416-64
 	MOVQ    x+16(FP), AX
 	MOVQ    stride+24(FP), CX
 	ADDQ    AX, CX
@@ -12688,6 +13008,9 @@ TEXT ·vnnitileQ2_Kx6(SB), NOSPLIT, $416-56
 	MOVQ    ldd+8(FP), R9
 	LEAQ    (R8)(R9*2), R10
 	ADDQ    R9, R10
+	MOVQ    more+56(FP), R11
+	TESTQ   R11, R11
+	JNZ     more
 	VPXORD  Y0, Y0, Y0
 	VMOVUPS Y0, (R8)
 	VMOVUPS Y0, 32(R8)
@@ -12701,8 +13024,12 @@ TEXT ·vnnitileQ2_Kx6(SB), NOSPLIT, $416-56
 	VMOVUPS Y0, 32(R10)(R9*1)
 	VMOVUPS Y0, (R10)(R9*2)
 	VMOVUPS Y0, 32(R10)(R9*2)
-	LEAQ    31(SP), R11
-	ANDQ    $-32, R11
+	JMP     begin
+
+more:
+begin:
+	LEAQ 31(SP), R11
+	ANDQ $-32, R11
 
 block:
 	VPXORD  Y0, Y0, Y0
@@ -13956,9 +14283,9 @@ block:
 	VZEROUPPER
 	RET
 
-// func vnnitileQ3_Kx4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func vnnitileQ3_Kx4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, FMA3
-TEXT ·vnnitileQ3_Kx4(SB), NOSPLIT, $288-56
+TEXT ·vnnitileQ3_Kx4(SB), NOSPLIT, $288-64
 	MOVQ    x+16(FP), AX
 	MOVQ    stride+24(FP), CX
 	ADDQ    AX, CX
@@ -13971,6 +14298,9 @@ TEXT ·vnnitileQ3_Kx4(SB), NOSPLIT, $288-56
 	MOVQ    ldd+8(FP), R9
 	LEAQ    (R8)(R9*2), R10
 	ADDQ    R9, R10
+	MOVQ    more+56(FP), R11
+	TESTQ   R11, R11
+	JNZ     more
 	VPXORD  Y0, Y0, Y0
 	VMOVUPS Y0, (R8)
 	VMOVUPS Y0, 32(R8)
@@ -13980,8 +14310,12 @@ TEXT ·vnnitileQ3_Kx4(SB), NOSPLIT, $288-56
 	VMOVUPS Y0, 32(R8)(R9*2)
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
-	LEAQ    31(SP), R11
-	ANDQ    $-32, R11
+	JMP     begin
+
+more:
+begin:
+	LEAQ 31(SP), R11
+	ANDQ $-32, R11
 
 block:
 	VPXORD  Y0, Y0, Y0
@@ -14241,9 +14575,9 @@ groups:
 	VZEROUPPER
 	RET
 
-// func vnnitileQ3_Kx5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func vnnitileQ3_Kx5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, FMA3
-TEXT ·vnnitileQ3_Kx5(SB), NOSPLIT, $352-56
+TEXT ·vnnitileQ3_Kx5(SB), NOSPLIT, $352-64
 	MOVQ    x+16(FP), AX
 	MOVQ    stride+24(FP), CX
 	ADDQ    AX, CX
@@ -14256,6 +14590,9 @@ TEXT ·vnnitileQ3_Kx5(SB), NOSPLIT, $352-56
 	MOVQ    ldd+8(FP), R9
 	LEAQ    (R8)(R9*2), R10
 	ADDQ    R9, R10
+	MOVQ    more+56(FP), R11
+	TESTQ   R11, R11
+	JNZ     more
 	VPXORD  Y0, Y0, Y0
 	VMOVUPS Y0, (R8)
 	VMOVUPS Y0, 32(R8)
@@ -14267,8 +14604,12 @@ TEXT ·vnnitileQ3_Kx5(SB), NOSPLIT, $352-56
 	VMOVUPS Y0, 32(R10)
 	VMOVUPS Y0, (R10)(R9*1)
 	VMOVUPS Y0, 32(R10)(R9*1)
-	LEAQ    31(SP), R11
-	ANDQ    $-32, R11
+	JMP     begin
+
+more:
+begin:
+	LEAQ 31(SP), R11
+	ANDQ $-32, R11
 
 block:
 	VPXORD  Y0, Y0, Y0
@@ -14582,9 +14923,9 @@ groups:
 	VZEROUPPER
 	RET
 
-// func vnnitileQ3_Kx6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func vnnitileQ3_Kx6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, FMA3
-TEXT ·vnnitileQ3_Kx6(SB), NOSPLIT, $416-56
+TEXT ·vnnitileQ3_Kx6(SB), NOSPLIT, $416-64
 	MOVQ    x+16(FP), AX
 	MOVQ    stride+24(FP), CX
 	ADDQ    AX, CX
@@ -14597,6 +14938,9 @@ TEXT ·vnnitileQ3_Kx6(SB), NOSPLIT, $416-56
 	MOVQ    ldd+8(FP), R9
 	LEAQ    (R8)(R9*2), R10
 	ADDQ    R9, R10
+	MOVQ    more+56(FP), R11
+	TESTQ   R11, R11
+	JNZ     more
 	VPXORD  Y0, Y0, Y0
 	VMOVUPS Y0, (R8)
 	VMOVUPS Y0, 32(R8)
@@ -14610,8 +14954,12 @@ TEXT ·vnnitileQ3_Kx6(SB), NOSPLIT, $416-56
 	VMOVUPS Y0, 32(R10)(R9*1)
 	VMOVUPS Y0, (R10)(R9*2)
 	VMOVUPS Y0, 32(R10)(R9*2)
-	LEAQ    31(SP), R11
-	ANDQ    $-32, R11
+	JMP     begin
+
+more:
+begin:
+	LEAQ 31(SP), R11
+	ANDQ $-32, R11
 
 block:
 	VPXORD  Y0, Y0, Y0
@@ -15243,9 +15591,9 @@ block:
 	VZEROUPPER
 	RET
 
-// func vnnitileQ4_Kx4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func vnnitileQ4_Kx4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, FMA3
-TEXT ·vnnitileQ4_Kx4(SB), NOSPLIT, $288-56
+TEXT ·vnnitileQ4_Kx4(SB), NOSPLIT, $288-64
 	MOVQ    x+16(FP), AX
 	MOVQ    stride+24(FP), CX
 	ADDQ    AX, CX
@@ -15258,6 +15606,9 @@ TEXT ·vnnitileQ4_Kx4(SB), NOSPLIT, $288-56
 	MOVQ    ldd+8(FP), R9
 	LEAQ    (R8)(R9*2), R10
 	ADDQ    R9, R10
+	MOVQ    more+56(FP), R11
+	TESTQ   R11, R11
+	JNZ     more
 	VPXORD  Y0, Y0, Y0
 	VMOVUPS Y0, (R8)
 	VMOVUPS Y0, 32(R8)
@@ -15267,8 +15618,12 @@ TEXT ·vnnitileQ4_Kx4(SB), NOSPLIT, $288-56
 	VMOVUPS Y0, 32(R8)(R9*2)
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
-	LEAQ    31(SP), R11
-	ANDQ    $-32, R11
+	JMP     begin
+
+more:
+begin:
+	LEAQ 31(SP), R11
+	ANDQ $-32, R11
 
 block:
 	VPXORD  Y0, Y0, Y0
@@ -15528,9 +15883,9 @@ groups:
 	VZEROUPPER
 	RET
 
-// func vnnitileQ4_Kx5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func vnnitileQ4_Kx5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, FMA3
-TEXT ·vnnitileQ4_Kx5(SB), NOSPLIT, $352-56
+TEXT ·vnnitileQ4_Kx5(SB), NOSPLIT, $352-64
 	MOVQ    x+16(FP), AX
 	MOVQ    stride+24(FP), CX
 	ADDQ    AX, CX
@@ -15543,6 +15898,9 @@ TEXT ·vnnitileQ4_Kx5(SB), NOSPLIT, $352-56
 	MOVQ    ldd+8(FP), R9
 	LEAQ    (R8)(R9*2), R10
 	ADDQ    R9, R10
+	MOVQ    more+56(FP), R11
+	TESTQ   R11, R11
+	JNZ     more
 	VPXORD  Y0, Y0, Y0
 	VMOVUPS Y0, (R8)
 	VMOVUPS Y0, 32(R8)
@@ -15554,8 +15912,12 @@ TEXT ·vnnitileQ4_Kx5(SB), NOSPLIT, $352-56
 	VMOVUPS Y0, 32(R10)
 	VMOVUPS Y0, (R10)(R9*1)
 	VMOVUPS Y0, 32(R10)(R9*1)
-	LEAQ    31(SP), R11
-	ANDQ    $-32, R11
+	JMP     begin
+
+more:
+begin:
+	LEAQ 31(SP), R11
+	ANDQ $-32, R11
 
 block:
 	VPXORD  Y0, Y0, Y0
@@ -15869,9 +16231,9 @@ groups:
 	VZEROUPPER
 	RET
 
-// func vnnitileQ4_Kx6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func vnnitileQ4_Kx6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, FMA3
-TEXT ·vnnitileQ4_Kx6(SB), NOSPLIT, $416-56
+TEXT ·vnnitileQ4_Kx6(SB), NOSPLIT, $416-64
 	MOVQ    x+16(FP), AX
 	MOVQ    stride+24(FP), CX
 	ADDQ    AX, CX
@@ -15884,6 +16246,9 @@ TEXT ·vnnitileQ4_Kx6(SB), NOSPLIT, $416-56
 	MOVQ    ldd+8(FP), R9
 	LEAQ    (R8)(R9*2), R10
 	ADDQ    R9, R10
+	MOVQ    more+56(FP), R11
+	TESTQ   R11, R11
+	JNZ     more
 	VPXORD  Y0, Y0, Y0
 	VMOVUPS Y0, (R8)
 	VMOVUPS Y0, 32(R8)
@@ -15897,8 +16262,12 @@ TEXT ·vnnitileQ4_Kx6(SB), NOSPLIT, $416-56
 	VMOVUPS Y0, 32(R10)(R9*1)
 	VMOVUPS Y0, (R10)(R9*2)
 	VMOVUPS Y0, 32(R10)(R9*2)
-	LEAQ    31(SP), R11
-	ANDQ    $-32, R11
+	JMP     begin
+
+more:
+begin:
+	LEAQ 31(SP), R11
+	ANDQ $-32, R11
 
 block:
 	VPXORD  Y0, Y0, Y0
@@ -16722,9 +17091,9 @@ block:
 	VZEROUPPER
 	RET
 
-// func vnnitileQ5_Kx4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func vnnitileQ5_Kx4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, FMA3
-TEXT ·vnnitileQ5_Kx4(SB), NOSPLIT, $288-56
+TEXT ·vnnitileQ5_Kx4(SB), NOSPLIT, $288-64
 	MOVQ    x+16(FP), AX
 	MOVQ    stride+24(FP), CX
 	ADDQ    AX, CX
@@ -16737,6 +17106,9 @@ TEXT ·vnnitileQ5_Kx4(SB), NOSPLIT, $288-56
 	MOVQ    ldd+8(FP), R9
 	LEAQ    (R8)(R9*2), R10
 	ADDQ    R9, R10
+	MOVQ    more+56(FP), R11
+	TESTQ   R11, R11
+	JNZ     more
 	VPXORD  Y0, Y0, Y0
 	VMOVUPS Y0, (R8)
 	VMOVUPS Y0, 32(R8)
@@ -16746,8 +17118,12 @@ TEXT ·vnnitileQ5_Kx4(SB), NOSPLIT, $288-56
 	VMOVUPS Y0, 32(R8)(R9*2)
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
-	LEAQ    31(SP), R11
-	ANDQ    $-32, R11
+	JMP     begin
+
+more:
+begin:
+	LEAQ 31(SP), R11
+	ANDQ $-32, R11
 
 block:
 	VPXORD  Y0, Y0, Y0
@@ -17091,9 +17467,9 @@ groups:
 	VZEROUPPER
 	RET
 
-// func vnnitileQ5_Kx5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func vnnitileQ5_Kx5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, FMA3
-TEXT ·vnnitileQ5_Kx5(SB), NOSPLIT, $352-56
+TEXT ·vnnitileQ5_Kx5(SB), NOSPLIT, $352-64
 	MOVQ    x+16(FP), AX
 	MOVQ    stride+24(FP), CX
 	ADDQ    AX, CX
@@ -17106,6 +17482,9 @@ TEXT ·vnnitileQ5_Kx5(SB), NOSPLIT, $352-56
 	MOVQ    ldd+8(FP), R9
 	LEAQ    (R8)(R9*2), R10
 	ADDQ    R9, R10
+	MOVQ    more+56(FP), R11
+	TESTQ   R11, R11
+	JNZ     more
 	VPXORD  Y0, Y0, Y0
 	VMOVUPS Y0, (R8)
 	VMOVUPS Y0, 32(R8)
@@ -17117,8 +17496,12 @@ TEXT ·vnnitileQ5_Kx5(SB), NOSPLIT, $352-56
 	VMOVUPS Y0, 32(R10)
 	VMOVUPS Y0, (R10)(R9*1)
 	VMOVUPS Y0, 32(R10)(R9*1)
-	LEAQ    31(SP), R11
-	ANDQ    $-32, R11
+	JMP     begin
+
+more:
+begin:
+	LEAQ 31(SP), R11
+	ANDQ $-32, R11
 
 block:
 	VPXORD  Y0, Y0, Y0
@@ -17537,9 +17920,9 @@ groups:
 	VZEROUPPER
 	RET
 
-// func vnnitileQ5_Kx6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func vnnitileQ5_Kx6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, FMA3
-TEXT ·vnnitileQ5_Kx6(SB), NOSPLIT, $416-56
+TEXT ·vnnitileQ5_Kx6(SB), NOSPLIT, $416-64
 	MOVQ    x+16(FP), AX
 	MOVQ    stride+24(FP), CX
 	ADDQ    AX, CX
@@ -17552,6 +17935,9 @@ TEXT ·vnnitileQ5_Kx6(SB), NOSPLIT, $416-56
 	MOVQ    ldd+8(FP), R9
 	LEAQ    (R8)(R9*2), R10
 	ADDQ    R9, R10
+	MOVQ    more+56(FP), R11
+	TESTQ   R11, R11
+	JNZ     more
 	VPXORD  Y0, Y0, Y0
 	VMOVUPS Y0, (R8)
 	VMOVUPS Y0, 32(R8)
@@ -17565,8 +17951,12 @@ TEXT ·vnnitileQ5_Kx6(SB), NOSPLIT, $416-56
 	VMOVUPS Y0, 32(R10)(R9*1)
 	VMOVUPS Y0, (R10)(R9*2)
 	VMOVUPS Y0, 32(R10)(R9*2)
-	LEAQ    31(SP), R11
-	ANDQ    $-32, R11
+	JMP     begin
+
+more:
+begin:
+	LEAQ 31(SP), R11
+	ANDQ $-32, R11
 
 block:
 	VPXORD  Y0, Y0, Y0
@@ -18590,9 +18980,9 @@ block:
 	VZEROUPPER
 	RET
 
-// func vnnitileQ6_Kx4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func vnnitileQ6_Kx4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, FMA3
-TEXT ·vnnitileQ6_Kx4(SB), NOSPLIT, $288-56
+TEXT ·vnnitileQ6_Kx4(SB), NOSPLIT, $288-64
 	MOVQ    x+16(FP), AX
 	MOVQ    stride+24(FP), CX
 	ADDQ    AX, CX
@@ -18605,6 +18995,9 @@ TEXT ·vnnitileQ6_Kx4(SB), NOSPLIT, $288-56
 	MOVQ    ldd+8(FP), R9
 	LEAQ    (R8)(R9*2), R10
 	ADDQ    R9, R10
+	MOVQ    more+56(FP), R11
+	TESTQ   R11, R11
+	JNZ     more
 	VPXORD  Y0, Y0, Y0
 	VMOVUPS Y0, (R8)
 	VMOVUPS Y0, 32(R8)
@@ -18614,8 +19007,12 @@ TEXT ·vnnitileQ6_Kx4(SB), NOSPLIT, $288-56
 	VMOVUPS Y0, 32(R8)(R9*2)
 	VMOVUPS Y0, (R10)
 	VMOVUPS Y0, 32(R10)
-	LEAQ    31(SP), R11
-	ANDQ    $-32, R11
+	JMP     begin
+
+more:
+begin:
+	LEAQ 31(SP), R11
+	ANDQ $-32, R11
 
 block:
 	VPXORD  Y0, Y0, Y0
@@ -18875,9 +19272,9 @@ groups:
 	VZEROUPPER
 	RET
 
-// func vnnitileQ6_Kx5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func vnnitileQ6_Kx5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, FMA3
-TEXT ·vnnitileQ6_Kx5(SB), NOSPLIT, $352-56
+TEXT ·vnnitileQ6_Kx5(SB), NOSPLIT, $352-64
 	MOVQ    x+16(FP), AX
 	MOVQ    stride+24(FP), CX
 	ADDQ    AX, CX
@@ -18890,6 +19287,9 @@ TEXT ·vnnitileQ6_Kx5(SB), NOSPLIT, $352-56
 	MOVQ    ldd+8(FP), R9
 	LEAQ    (R8)(R9*2), R10
 	ADDQ    R9, R10
+	MOVQ    more+56(FP), R11
+	TESTQ   R11, R11
+	JNZ     more
 	VPXORD  Y0, Y0, Y0
 	VMOVUPS Y0, (R8)
 	VMOVUPS Y0, 32(R8)
@@ -18901,8 +19301,12 @@ TEXT ·vnnitileQ6_Kx5(SB), NOSPLIT, $352-56
 	VMOVUPS Y0, 32(R10)
 	VMOVUPS Y0, (R10)(R9*1)
 	VMOVUPS Y0, 32(R10)(R9*1)
-	LEAQ    31(SP), R11
-	ANDQ    $-32, R11
+	JMP     begin
+
+more:
+begin:
+	LEAQ 31(SP), R11
+	ANDQ $-32, R11
 
 block:
 	VPXORD  Y0, Y0, Y0
@@ -19216,9 +19620,9 @@ groups:
 	VZEROUPPER
 	RET
 
-// func vnnitileQ6_Kx6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int)
+// func vnnitileQ6_Kx6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int)
 // Requires: AVX, AVX2, AVX512F, AVX512VL, AVX512_VNNI, FMA3
-TEXT ·vnnitileQ6_Kx6(SB), NOSPLIT, $416-56
+TEXT ·vnnitileQ6_Kx6(SB), NOSPLIT, $416-64
 	MOVQ    x+16(FP), AX
 	MOVQ    stride+24(FP), CX
 	ADDQ    AX, CX
@@ -19231,6 +19635,9 @@ TEXT ·vnnitileQ6_Kx6(SB), NOSPLIT, $416-56
 	MOVQ    ldd+8(FP), R9
 	LEAQ    (R8)(R9*2), R10
 	ADDQ    R9, R10
+	MOVQ    more+56(FP), R11
+	TESTQ   R11, R11
+	JNZ     more
 	VPXORD  Y0, Y0, Y0
 	VMOVUPS Y0, (R8)
 	VMOVUPS Y0, 32(R8)
@@ -19244,8 +19651,12 @@ TEXT ·vnnitileQ6_Kx6(SB), NOSPLIT, $416-56
 	VMOVUPS Y0, 32(R10)(R9*1)
 	VMOVUPS Y0, (R10)(R9*2)
 	VMOVUPS Y0, 32(R10)(R9*2)
-	LEAQ    31(SP), R11
-	ANDQ    $-32, R11
+	JMP     begin
+
+more:
+begin:
+	LEAQ 31(SP), R11
+	ANDQ $-32, R11
 
 block:
 	VPXORD  Y0, Y0, Y0

@@ -122,7 +122,7 @@ type tile struct {
 }
 
 func tileMat(s spec, cols int) {
-	TEXT(label("%stile%sx%d", prefix, s.name, cols), NOSPLIT, "func(dst *float32, ldd int, x *byte, stride int, act *byte, lda, blocks int)")
+	TEXT(label("%stile%sx%d", prefix, s.name, cols), NOSPLIT, "func(dst *float32, ldd int, x *byte, stride int, act *byte, lda, blocks, more int)")
 	Pragma("noescape")
 	get := func(n string) reg.GPVirtual { r := GP64(); Load(Param(n), r); return r }
 	t := &tile{s: s, cols: cols}
@@ -133,14 +133,20 @@ func tileMat(s spec, cols int) {
 	t.out = newColumns(cols, get("dst"), get("ldd"))
 	inRegisters := s.resultsInRegisters()
 	if inRegisters {
-		t.facc = [2][]reg.VecVirtual{zeros(cols), zeros(cols)}
-	} else {
-		none := YMM()
-		zero(none)
+		t.facc = t.vectors()
+	}
+	more := get("more")
+	TESTQ(more, more)
+	JNZ(LabelRef("more"))
+	t.start()
+	JMP(LabelRef("begin"))
+	Label("more")
+	if inRegisters {
 		for c := range 2 * cols {
-			VMOVUPS(none, t.result(c%2, c/2))
+			VMOVUPS(t.result(c%2, c/2), t.facc[c%2][c/2])
 		}
 	}
+	Label("begin")
 	if s.values == 256 {
 		t.stack = aligned(64 * cols)
 	}
@@ -171,6 +177,21 @@ func tileMat(s spec, cols int) {
 	}
 	VZEROUPPER()
 	RET()
+}
+
+// start makes the results 0.
+func (t *tile) start() {
+	if t.facc[0] != nil {
+		for _, v := range append(t.facc[0][:t.cols:t.cols], t.facc[1]...) {
+			zero(v)
+		}
+		return
+	}
+	none := YMM()
+	zero(none)
+	for c := range 2 * t.cols {
+		VMOVUPS(none, t.result(c%2, c/2))
+	}
 }
 
 // resultsInRegisters tells whether results find room beside sums.

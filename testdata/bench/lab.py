@@ -1,0 +1,214 @@
+#!/usr/bin/env python3
+"""Measures a served model as its owner would meet it, without a peer.
+
+    lab.py HEARTH MODEL.gguf [WORK...] [--threads 2] [--minutes 30]
+
+Work (default: table ceiling prefix start):
+    table    1, 8 and 32 streaming chat clients: output tokens a second, TTFT and ITL, the queue
+    ceiling  a small cache: how many clients run at once before requests wait, beside what fits by count
+    prefix   time to the first token of prompts that share a long beginning, the prefix cache on and off
+    start    from nothing to the first token, beside reading and repacking the file
+    soak     32 clients for --minutes: memory and the 99th percentile of ITL, a tenth of the time at a time
+
+One server on loopback at a time, over plain HTTP; ends by itself.
+"""
+import argparse
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+
+
+class Server:
+    """hearth serve with one model; more are lines of its [[model]]."""
+
+    def __init__(self, a, model, *more):
+        self.a, self.dir = a, tempfile.TemporaryDirectory()
+        d = self.dir.name
+        with open(d + "/c.toml", "w") as f:
+            f.write(f'[tls]\nmode = "off"\n[[model]]\nname = "m"\npath = "{os.path.abspath(model)}"\ndevice = "cpu"\nthreads = {a.threads}\n')
+            f.write("".join(l + "\n" for l in more))
+        self.log = open(d + "/log", "w")
+        self.began = time.time()
+        self.p = subprocess.Popen([a.hearth, "serve", "--data", d + "/data", "--config", d + "/c.toml", "--listen", "localhost:0"],
+                                  stdout=self.log, stderr=self.log)
+
+    def __enter__(self):
+        until = time.time() + 600
+        while True:
+            if self.p.poll() is not None or time.time() > until:
+                sys.exit("the server did not start:\n" + open(self.dir.name + "/log").read()[-2000:])
+            try:
+                info = json.load(open(self.dir.name + "/data/first-run.json"))
+                self.base, self.key = info["base_url"], info["api_key"]
+                self.get("/readyz")
+                return self
+            except (OSError, ValueError):
+                time.sleep(0.02)
+
+    def __exit__(self, *_):
+        self.p.terminate()
+        self.p.wait(60)
+        self.log.close()
+        self.dir.cleanup()
+
+    def get(self, path):
+        r = urllib.request.Request(self.base + path, headers={"Authorization": "Bearer " + self.key})
+        return urllib.request.urlopen(r, timeout=10).read().decode()
+
+    def gauge(self, name):
+        return sum(float(v) for v in re.findall(r"^" + re.escape(name) + r"(?:\{[^}]*\})? ([0-9.e+-]+)$", self.get("/metrics"), re.M))
+
+    def resident(self):
+        """MiB of the server and of its workers."""
+        kids = open(f"/proc/{self.p.pid}/task/{self.p.pid}/children").read().split()
+        for t in os.listdir(f"/proc/{self.p.pid}/task"):
+            kids += open(f"/proc/{self.p.pid}/task/{t}/children").read().split()
+        kib = 0
+        for p in {str(self.p.pid), *kids}:
+            kib += int(re.search(r"VmRSS:\s+(\d+)", open(f"/proc/{p}/status").read()).group(1))
+        return kib / 1024
+
+    def load(self, streams, requests, words, tokens, *more, watch=None):
+        """One closed loop; watch is called twice a second with this server."""
+        over = threading.Event()
+
+        def look():
+            while not over.wait(0.5):
+                watch(self)
+
+        t = threading.Thread(target=look)
+        if watch:
+            t.start()
+        try:
+            p = subprocess.run([self.a.hearth, "bench", "serve", "--base-url", self.base, "--model", "m", "--json", "--quiet", "--streams", str(streams),
+                                "--requests", str(requests), "--prompt-words", str(words), "--max-tokens", str(tokens),
+                                "--extra", '{"ignore_eos": true}', "--timeout", "30m", *more],
+                               env={**os.environ, "HEARTH_API_KEY": self.key}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        finally:
+            over.set()
+            if watch:
+                t.join()
+        if p.returncode:
+            sys.exit("hearth bench serve: " + p.stderr[-2000:])
+        r = json.loads(p.stdout)[0]
+        if r["done"] != r["requests"]:
+            sys.exit(f"{r['requests'] - r['done']} of {r['requests']} requests were not answered: {r.get('errors')}")
+        return r
+
+
+def row(*cells):
+    print("| " + " | ".join(str(c) for c in cells) + " |", flush=True)
+
+
+def table(a):
+    row("clients", "output tok/s", "TTFT p50 ms", "TTFT p95 ms", "ITL p50 ms", "ITL p99 ms", "running at most", "waiting, mean", "waiting, most")
+    row(*["---"] + ["--:"] * 8)
+    with Server(a, a.model) as s:
+        s.load(1, 2, 90, 16)
+        for c in (1, 8, 32):
+            running, waiting = [], []
+
+            def watch(s):
+                running.append(s.gauge("vllm:num_requests_running"))
+                waiting.append(s.gauge("vllm:num_requests_waiting"))
+
+            r = s.load(c, max(8, 3 * c), 90, 128, watch=watch)
+            row(c, f"{r['output_tok_s']:.1f}", f"{r['ttft_ms']['p50']:.0f}", f"{r['ttft_ms']['p95']:.0f}", f"{r['itl_ms']['p50']:.1f}", f"{r['itl_ms']['p99']:.1f}",
+                int(max(running)), f"{statistics.mean(waiting):.1f}", int(max(waiting)))
+
+
+def ceiling(a):
+    row("clients", "cache, tokens", "tokens a request", "fit by count", "running at most", "waiting, mean")
+    row(*["--:"] * 6)
+    with Server(a, a.model, 'kv_memory = "64MiB"', "max_sequences = 256", "prefix_cache = false") as s:
+        blocks = s.gauge("hearth_kv_blocks") or s.gauge("hearth_engine_kv_blocks")
+        size = 16
+        for c in (2, 4, 8, 16, 32, 64):
+            running, waiting = [], []
+
+            def watch(s):
+                running.append(s.gauge("vllm:num_requests_running"))
+                waiting.append(s.gauge("vllm:num_requests_waiting"))
+
+            r = s.load(c, 2 * c, 90, 128, watch=watch)
+            each = (r["prompt_tokens"] + r["output_tokens"]) / r["requests"]
+            row(c, int(blocks * size), f"{each:.0f}", f"{blocks * size / each:.1f}", int(max(running)), f"{statistics.mean(waiting):.1f}")
+            if statistics.mean(waiting) > c / 2:
+                return
+
+
+def prefix(a):
+    at = {}
+    for on in ("true", "false"):
+        with Server(a, a.model, "prefix_cache = " + on) as s:
+            s.load(1, 2, 8, 4, "--shared-words", str(a.shared))
+            r = s.load(1, 20, 8, 4, "--shared-words", str(a.shared))
+            at[on] = r["ttft_ms"]["p50"]
+            tokens = r["prompt_tokens"] / r["requests"]
+    row("tokens a prompt", "TTFT p50, cache on", "off", "off ÷ on")
+    row(*["--:"] * 4)
+    row(f"{tokens:.0f}", f"{at['true']:.1f} ms", f"{at['false']:.1f} ms", f"{at['false'] / at['true']:.1f}")
+
+
+def start(a):
+    row("run", "first token", "ready", "read", "open and repack", "first token ÷ (read + repack)")
+    row(*["--:"] * 6)
+    for i in range(a.rounds):
+        began = time.time()
+        with open(a.model, "rb") as f:
+            while f.read(1 << 20):
+                pass
+        read = time.time() - began
+        r = json.loads(subprocess.run([a.hearth, "bench", "model", "--json", "--quiet", "--repeat", "1", "--threads", str(a.threads), "--prefill", "1",
+                                       "--decode", "1", "--batch", "1", a.model], capture_output=True, text=True, check=True).stdout)
+        with Server(a, a.model) as s:
+            ready = time.time() - s.began
+            s.load(1, 1, 4, 1)
+            first = time.time() - s.began
+        row(i + 1, f"{first:.2f} s", f"{ready:.2f} s", f"{read:.2f} s", f"{r['load_s']:.2f} s", f"{first / (read + r['load_s']):.2f}")
+
+
+def soak(a):
+    row("minute", "resident MiB", "output tok/s", "ITL p50 ms", "ITL p99 ms", "TTFT p95 ms")
+    row(*["--:"] * 6)
+    with Server(a, a.model) as s:
+        rate = s.load(32, 64, 90, 128)["output_tok_s"] / 128
+        began, rows = time.time(), []
+        for i in range(10):
+            r = s.load(32, max(32, int(rate * a.minutes * 6)), 90, 128, "--seed", str(i + 1))
+            rate = r["output_tok_s"] / 128
+            rows.append((s.resident(), r["itl_ms"]["p99"]))
+            row(f"{(time.time() - began) / 60:.1f}", f"{rows[-1][0]:.1f}", f"{r['output_tok_s']:.1f}", f"{r['itl_ms']['p50']:.1f}", f"{r['itl_ms']['p99']:.1f}",
+                f"{r['ttft_ms']['p95']:.0f}")
+    print(f"\nresident {rows[-1][0] / rows[1][0]:.3f} of what it was after a fifth; ITL p99 of the last fifth by the first's "
+          f"{(rows[-1][1] + rows[-2][1]) / (rows[0][1] + rows[1][1]):.3f}")
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("hearth")
+    ap.add_argument("model")
+    ap.add_argument("work", nargs="*", default=["table", "ceiling", "prefix", "start"])
+    ap.add_argument("--threads", type=int, default=os.cpu_count())
+    ap.add_argument("--minutes", type=float, default=30)
+    ap.add_argument("--shared", type=int, default=760, help="words that all prompts begin with")
+    ap.add_argument("--rounds", type=int, default=5)
+    a = ap.parse_args()
+    works = {f.__name__: f for f in (table, ceiling, prefix, start, soak)}
+    for w in a.work:
+        if w not in works:
+            ap.error(f"got work {w!r}, wanted one of {', '.join(works)}")
+    for w in a.work:
+        print(f"\n{w}\n")
+        works[w](a)
+
+
+if __name__ == "__main__":
+    main()
