@@ -49,8 +49,9 @@ class VLLM:
                 time.sleep(0.2)
 
     def __exit__(self, *_):
-        os.killpg(self.p.pid, signal.SIGTERM)
-        self.p.wait(60)
+        if self.p.poll() is None:
+            os.killpg(self.p.pid, signal.SIGTERM)
+            self.p.wait(60)
 
     def resident(self):
         kib = 0
