@@ -127,7 +127,7 @@ def table(a):
 def ceiling(a):
     row("clients", "cache, tokens", "tokens a request", "fit by count", "running at most", "waiting, mean")
     row(*["--:"] * 6)
-    with Server(a, a.model, 'kv_memory = "64MiB"', "max_sequences = 256", "prefix_cache = false") as s:
+    with Server(a, a.model, 'kv_memory = "64MiB"', "context = 512", "max_sequences = 256", "prefix_cache = false") as s:
         blocks = s.gauge("hearth_kv_blocks") or s.gauge("hearth_engine_kv_blocks")
         size = 16
         for c in (2, 4, 8, 16, 32, 64):
