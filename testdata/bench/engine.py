@@ -19,9 +19,10 @@ import socket
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.request
+
+from served import Server
 
 
 def run(cmd):
@@ -55,27 +56,8 @@ class Ours:
         return {"decode 8": r["8"][0], "decode 32": r["32"][0]}
 
     def serve(self, model, clients):
-        with tempfile.TemporaryDirectory() as d:
-            with open(d + "/c.toml", "w") as f:
-                # The load generator speaks plain HTTP only, and llama-server is asked over that too.
-                f.write(f'[tls]\nmode = "off"\n[[model]]\nname = "m"\npath = "{os.path.abspath(model)}"\ndevice = "cpu"\nthreads = {self.a.threads}\ncontext = 384\n')
-            log = open(d + "/log", "w")
-            p = subprocess.Popen([self.a.hearth, "serve", "--data", d + "/data", "--config", d + "/c.toml", "--listen", "localhost:0"], stdout=log, stderr=log)
-            try:
-                until = time.time() + 300
-                while True:
-                    if p.poll() is not None or time.time() > until:
-                        sys.exit("the server did not start:\n" + open(d + "/log").read()[-2000:])
-                    try:
-                        info = json.load(open(d + "/data/first-run.json"))
-                        urllib.request.urlopen(info["base_url"] + "/readyz", timeout=5)
-                        break
-                    except (OSError, ValueError):
-                        time.sleep(0.05)
-                return load(self.a, info["base_url"] + "/v1", clients, ["-api-key", info["api_key"]])
-            finally:
-                p.terminate()
-                p.wait(60)
+        with Server(self.a, model, "context = 384") as s:
+            return load(self.a, s.base + "/v1", clients, ["-api-key", s.key])
 
 
 class Theirs:

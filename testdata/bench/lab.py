@@ -15,96 +15,13 @@ One server on loopback at a time, over plain HTTP; ends by itself.
 import argparse
 import json
 import os
-import re
 import statistics
 import subprocess
-import sys
-import tempfile
-import threading
 import time
-import urllib.request
 
+from served import Server, row
 
-class Server:
-    """hearth serve with one model; more are lines of its [[model]]."""
-
-    def __init__(self, a, model, *more):
-        self.a, self.dir = a, tempfile.TemporaryDirectory()
-        d = self.dir.name
-        with open(d + "/c.toml", "w") as f:
-            f.write(f'[tls]\nmode = "off"\n[[model]]\nname = "m"\npath = "{os.path.abspath(model)}"\ndevice = "cpu"\nthreads = {a.threads}\n')
-            f.write("".join(l + "\n" for l in more))
-        self.log = open(d + "/log", "w")
-        self.began = time.time()
-        self.p = subprocess.Popen([a.hearth, "serve", "--data", d + "/data", "--config", d + "/c.toml", "--listen", "localhost:0"],
-                                  stdout=self.log, stderr=self.log)
-
-    def __enter__(self):
-        until = time.time() + 600
-        while True:
-            if self.p.poll() is not None or time.time() > until:
-                sys.exit("the server did not start:\n" + open(self.dir.name + "/log").read()[-2000:])
-            try:
-                info = json.load(open(self.dir.name + "/data/first-run.json"))
-                self.base, self.key = info["base_url"], info["api_key"]
-                self.get("/readyz")
-                return self
-            except (OSError, ValueError):
-                time.sleep(0.02)
-
-    def __exit__(self, *_):
-        self.p.terminate()
-        self.p.wait(60)
-        self.log.close()
-        self.dir.cleanup()
-
-    def get(self, path):
-        r = urllib.request.Request(self.base + path, headers={"Authorization": "Bearer " + self.key})
-        return urllib.request.urlopen(r, timeout=10).read().decode()
-
-    def gauge(self, name):
-        return sum(float(v) for v in re.findall(r"^" + re.escape(name) + r"(?:\{[^}]*\})? ([0-9.e+-]+)$", self.get("/metrics"), re.M))
-
-    def resident(self):
-        """MiB of the server and of its workers."""
-        kids = open(f"/proc/{self.p.pid}/task/{self.p.pid}/children").read().split()
-        for t in os.listdir(f"/proc/{self.p.pid}/task"):
-            kids += open(f"/proc/{self.p.pid}/task/{t}/children").read().split()
-        kib = 0
-        for p in {str(self.p.pid), *kids}:
-            kib += int(re.search(r"VmRSS:\s+(\d+)", open(f"/proc/{p}/status").read()).group(1))
-        return kib / 1024
-
-    def load(self, streams, requests, words, tokens, *more, watch=None):
-        """One closed loop; watch is called twice a second with this server."""
-        over = threading.Event()
-
-        def look():
-            while not over.wait(0.5):
-                watch(self)
-
-        t = threading.Thread(target=look)
-        if watch:
-            t.start()
-        try:
-            p = subprocess.run([self.a.hearth, "bench", "serve", "--base-url", self.base, "--model", "m", "--json", "--quiet", "--streams", str(streams),
-                                "--requests", str(requests), "--prompt-words", str(words), "--max-tokens", str(tokens),
-                                "--extra", '{"ignore_eos": true}', "--timeout", "30m", *more],
-                               env={**os.environ, "HEARTH_API_KEY": self.key}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        finally:
-            over.set()
-            if watch:
-                t.join()
-        if p.returncode:
-            sys.exit("hearth bench serve: " + p.stderr[-2000:])
-        r = json.loads(p.stdout)[0]
-        if r["done"] != r["requests"]:
-            sys.exit(f"{r['requests'] - r['done']} of {r['requests']} requests were not answered: {r.get('errors')}")
-        return r
-
-
-def row(*cells):
-    print("| " + " | ".join(str(c) for c in cells) + " |", flush=True)
+BLOCK = 16  # tokens of a block of the cache
 
 
 def table(a):
@@ -128,8 +45,7 @@ def ceiling(a):
     row("clients", "cache, tokens", "tokens a request", "fit by count", "running at most", "waiting, mean")
     row(*["--:"] * 6)
     with Server(a, a.model, 'kv_memory = "64MiB"', "context = 512", "max_sequences = 256", "prefix_cache = false") as s:
-        blocks = s.gauge("hearth_kv_blocks") or s.gauge("hearth_engine_kv_blocks")
-        size = 16
+        tokens = BLOCK * s.gauge("hearth_kv_blocks")
         for c in (2, 4, 8, 16, 32, 64):
             running, waiting = [], []
 
@@ -139,7 +55,7 @@ def ceiling(a):
 
             r = s.load(c, 2 * c, 90, 128, watch=watch)
             each = (r["prompt_tokens"] + r["output_tokens"]) / r["requests"]
-            row(c, int(blocks * size), f"{each:.0f}", f"{blocks * size / each:.1f}", int(max(running)), f"{statistics.mean(waiting):.1f}")
+            row(c, int(tokens), f"{each:.0f}", f"{tokens / each:.1f}", int(max(running)), f"{statistics.mean(waiting):.1f}")
             if statistics.mean(waiting) > c / 2:
                 return
 

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import urllib.request
 
-from lab import Server, row
+from served import Server, row
 
 WINDOW = 512
 

@@ -19,7 +19,7 @@ import tempfile
 import time
 import urllib.request
 
-from lab import Server, row
+from served import Server, row
 
 
 class VLLM:
