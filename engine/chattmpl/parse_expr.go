@@ -345,6 +345,11 @@ func (p *parser) subscript(x expr) expr {
 	case 1:
 		return &indexExpr{x: x, index: items[0]}
 	}
+	for _, item := range items {
+		if _, ok := item.(*sliceExpr); ok {
+			p.fail("a slice among several subscripts, and nothing in a template has more than one dimension")
+		}
+	}
 	return &indexExpr{x: x, index: &listExpr{items: items, tuple: true}}
 }
 

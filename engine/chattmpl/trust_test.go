@@ -210,7 +210,7 @@ func FuzzRender(f *testing.F) {
 
 func FuzzCompile(f *testing.F) {
 	for _, src := range []string{"", "{{ x }}", "{% if a %}b{% elif c %}d{% endif %}", "{%- for a, b in x if y -%}{% endfor %}", "{# c #}{% raw %}{{{% endraw %}",
-		"{{ {'a': [1, 2.5e3, \"\\x41\"]}['a'][::2] is not defined }}", "{% set x %}{% endset %}{% macro f(a=1, *b) %}{% endmacro %}", "{{ not not -1 ** 2 ~ 'a' }}"} {
+		"{{ {'a': [1, 2.5e3, \"\\x41\"]}['a'][::2] is not defined }}", "{% set x %}{% endset %}{% macro f(a=1, *b) %}{% endmacro %}", "{{ not not -1 ** 2 ~ 'a' }}", "{{ x[1:2, 3] }}", "{{ x[:, ::2] }}"} {
 		f.Add(src)
 	}
 	for _, src := range jinjaSources(f) {
