@@ -27,7 +27,7 @@ type Batch struct {
 
 	// Choices, if not nil, says for each of LogitRows how its token is chosen; only
 	// a Chooser reads it. Prepare, if set, is called once when the device has been
-	// given all work before that, and completes Choices.
+	// given all work before that, and completes Choices; without LogitRows it is not set.
 	Choices []Choice
 	Prepare func()
 	Picks   []Pick // out, as long as Choices

@@ -8,6 +8,7 @@ package core
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -171,6 +172,7 @@ func (c *Core) Close() {
 }
 
 func (c *Core) loop() {
+	runtime.LockOSThread() // it computes: see kernels/cpu's pool
 	err := c.steploop()
 	c.texts.close()
 	c.heed()

@@ -210,7 +210,7 @@ func (c *Core) promptLogprob(r *run, pos int, logits []float32) {
 		r.lps = append(r.lps, logprob(c.cfg.Piece, r.Prompt[0], math.NaN(), nil))
 	}
 	next := r.Prompt[pos+1]
-	lp, top := sampler.Logprobs(logits, next, r.Sampling.TopLogprobs)
+	lp, top := sampler.Logprobs(logits, next, r.Sampling.TopLogprobs, &c.scratch)
 	r.lps = append(r.lps, logprob(c.cfg.Piece, next, lp, top))
 }
 

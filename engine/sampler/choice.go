@@ -51,7 +51,7 @@ func (s *Sampler) adjustments(list []kernels.Adjust, banned []int32) []kernels.A
 		list = append(list, kernels.Adjust{Token: b.id, Divide: 1, Add: b.v})
 	}
 	for _, t := range banned {
-		list = append(list, kernels.Adjust{Token: t, Divide: 1, Add: negInf})
+		list = append(list, kernels.Adjust{Token: t, Divide: 1, Add: float32(math.Inf(-1))})
 	}
 	return merged(list)
 }
@@ -81,10 +81,14 @@ func merged(list []kernels.Adjust) []kernels.Adjust {
 func Picked(p *kernels.Pick, logprobs bool) Result {
 	r := Result{Token: p.Token}
 	if logprobs {
-		r.Logprob = float64(p.Logprob)
-		for _, t := range p.Top {
-			r.Top = append(r.Top, Ranked{t.Token, float64(t.Logprob)})
-		}
+		r.Logprob, r.Top = float64(p.Logprob), ranked(p.Top)
 	}
 	return r
+}
+
+func ranked(top []kernels.Ranked) (out []Ranked) {
+	for _, t := range top {
+		out = append(out, Ranked{t.Token, float64(t.Logprob)})
+	}
+	return out
 }

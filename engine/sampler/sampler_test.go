@@ -20,18 +20,6 @@ func randomLogits(r *rand.Rand, n int) []float32 {
 	return x
 }
 
-func TestExp(t *testing.T) {
-	for x := float32(0); x > -86; x -= 0.0137 {
-		want := math.Exp(float64(x))
-		if got := float64(exp(x)); math.Abs(got-want) > want*4e-7 {
-			t.Fatalf("exp(%v) = %v, want %v", x, got, want)
-		}
-	}
-	if exp(negInf) != 0 {
-		t.Error("exp(-Inf) is not 0")
-	}
-}
-
 // The set that top-k, top-p and min-p leave must be the one that a full sort
 // gives, and the frequencies those of the renormalized distribution.
 func TestFiltersAgainstSort(t *testing.T) {
@@ -180,6 +168,7 @@ func TestLogprobsAreOfTheUnfilteredDistribution(t *testing.T) {
 
 func TestTopMatchesSort(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
+	var sc Scratch
 	for range 50 {
 		x := randomLogits(r, 300)
 		for i := range x { // force ties
@@ -190,37 +179,11 @@ func TestTopMatchesSort(t *testing.T) {
 			ids[i] = int32(i)
 		}
 		sort.SliceStable(ids, func(i, j int) bool { return x[ids[i]] > x[ids[j]] })
-		for i, r := range Top(x, 20, 0) {
+		_, top := Logprobs(x, 0, 20, &sc)
+		for i, r := range top {
 			if r.Token != ids[i] {
 				t.Fatalf("rank %d is %d, want %d", i, r.Token, ids[i])
 			}
 		}
-	}
-}
-
-func BenchmarkPick(b *testing.B) {
-	r := rand.New(rand.NewPCG(1, 2))
-	src := randomLogits(r, 49152)
-	buf := make([]float32, len(src))
-	for _, c := range []struct {
-		name string
-		set  func(*infer.Sampling)
-	}{
-		{"greedy", func(p *infer.Sampling) { p.Temperature = 0 }},
-		{"all", func(p *infer.Sampling) {}},
-		{"top_p", func(p *infer.Sampling) { p.TopP = 0.95 }},
-		{"top_k", func(p *infer.Sampling) { p.TopK = 40 }},
-		{"logprobs", func(p *infer.Sampling) { p.Logprobs, p.TopLogprobs = true, 20 }},
-	} {
-		b.Run(c.name, func(b *testing.B) {
-			p := defaults()
-			c.set(&p)
-			s := New(p, 1, 0, nil)
-			var sc Scratch
-			for i := 0; b.Loop(); i++ {
-				copy(buf, src)
-				s.Pick(buf, i, nil, nil, &sc)
-			}
-		})
 	}
 }

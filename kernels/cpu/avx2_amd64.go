@@ -356,6 +356,12 @@ func softmaxAVX2(s *float32, vecs int, lo int, hi int, scale float32, st *float3
 func sumSquaresAVX2(x *float32, vecs int) float32
 
 //go:noescape
+func largestAVX2(x *float32, pairs int) float32
+
+//go:noescape
+func powersAVX2(dst *float32, x *float32, top float32, scale float32, vecs int) float32
+
+//go:noescape
 func scaleMulAVX2(dst *float32, a *float32, w *float32, f float32, vecs int)
 
 //go:noescape

@@ -25543,6 +25543,128 @@ done:
 	VZEROUPPER
 	RET
 
+// func largestAVX2(x *float32, pairs int) float32
+// Requires: AVX, SSE
+TEXT ·largestAVX2(SB), NOSPLIT, $0-20
+	MOVQ    x+0(FP), AX
+	MOVQ    pairs+8(FP), CX
+	VMOVUPS negInf<>+0(SB), Y0
+	VMOVUPS negInf<>+0(SB), Y1
+
+loop:
+	VMOVUPS      (AX), Y2
+	VMAXPS       Y0, Y2, Y0
+	VMOVUPS      32(AX), Y2
+	VMAXPS       Y1, Y2, Y1
+	ADDQ         $0x40, AX
+	DECQ         CX
+	JNZ          loop
+	VMAXPS       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VMAXPS       X1, X0, X0
+	VMOVHLPS     X0, X0, X1
+	VMAXPS       X1, X0, X0
+	VMOVSHDUP    X0, X1
+	VMAXPS       X1, X0, X0
+	MOVSS        X0, ret+16(FP)
+	VZEROUPPER
+	RET
+
+DATA negInf<>+0(SB)/1, $0x00
+DATA negInf<>+1(SB)/1, $0x00
+DATA negInf<>+2(SB)/1, $0x80
+DATA negInf<>+3(SB)/1, $0xff
+DATA negInf<>+4(SB)/1, $0x00
+DATA negInf<>+5(SB)/1, $0x00
+DATA negInf<>+6(SB)/1, $0x80
+DATA negInf<>+7(SB)/1, $0xff
+DATA negInf<>+8(SB)/1, $0x00
+DATA negInf<>+9(SB)/1, $0x00
+DATA negInf<>+10(SB)/1, $0x80
+DATA negInf<>+11(SB)/1, $0xff
+DATA negInf<>+12(SB)/1, $0x00
+DATA negInf<>+13(SB)/1, $0x00
+DATA negInf<>+14(SB)/1, $0x80
+DATA negInf<>+15(SB)/1, $0xff
+DATA negInf<>+16(SB)/1, $0x00
+DATA negInf<>+17(SB)/1, $0x00
+DATA negInf<>+18(SB)/1, $0x80
+DATA negInf<>+19(SB)/1, $0xff
+DATA negInf<>+20(SB)/1, $0x00
+DATA negInf<>+21(SB)/1, $0x00
+DATA negInf<>+22(SB)/1, $0x80
+DATA negInf<>+23(SB)/1, $0xff
+DATA negInf<>+24(SB)/1, $0x00
+DATA negInf<>+25(SB)/1, $0x00
+DATA negInf<>+26(SB)/1, $0x80
+DATA negInf<>+27(SB)/1, $0xff
+DATA negInf<>+28(SB)/1, $0x00
+DATA negInf<>+29(SB)/1, $0x00
+DATA negInf<>+30(SB)/1, $0x80
+DATA negInf<>+31(SB)/1, $0xff
+GLOBL negInf<>(SB), RODATA|NOPTR, $32
+
+// func powersAVX2(dst *float32, x *float32, top float32, scale float32, vecs int) float32
+// Requires: AVX, AVX2, SSE
+TEXT ·powersAVX2(SB), NOSPLIT, $0-36
+	VBROADCASTSS top+16(FP), Y0
+	VBROADCASTSS scale+20(FP), Y1
+	VXORPS       Y2, Y2, Y2
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         vecs+24(FP), DX
+
+loop:
+	TESTQ   DX, DX
+	JZ      done
+	VMOVUPS (CX), Y3
+	VSUBPS  Y0, Y3, Y3
+	VMULPS  Y1, Y3, Y3
+	VCMPPS  $0x1e, expMin<>+0(SB), Y3, Y4
+	VMAXPS  expMin<>+0(SB), Y3, Y3
+	VMINPS  expMax<>+0(SB), Y3, Y3
+	VMULPS  log2e<>+0(SB), Y3, Y5
+	VADDPS  toInt<>+0(SB), Y5, Y5
+	VSUBPS  toInt<>+0(SB), Y5, Y6
+	VMULPS  ln2hi<>+0(SB), Y6, Y7
+	VSUBPS  Y7, Y3, Y3
+	VMULPS  ln2lo<>+0(SB), Y6, Y7
+	VSUBPS  Y7, Y3, Y3
+	VMULPS  expC0<>+0(SB), Y3, Y7
+	VADDPS  expC1<>+0(SB), Y7, Y7
+	VMULPS  Y3, Y7, Y7
+	VADDPS  expC2<>+0(SB), Y7, Y7
+	VMULPS  Y3, Y7, Y7
+	VADDPS  expC3<>+0(SB), Y7, Y7
+	VMULPS  Y3, Y7, Y7
+	VADDPS  expC4<>+0(SB), Y7, Y7
+	VMULPS  Y3, Y7, Y7
+	VADDPS  expC5<>+0(SB), Y7, Y7
+	VMULPS  Y3, Y3, Y6
+	VMULPS  Y6, Y7, Y7
+	VADDPS  Y3, Y7, Y7
+	VADDPS  one<>+0(SB), Y7, Y7
+	VPSLLD  $0x17, Y5, Y5
+	VPADDD  Y5, Y7, Y3
+	VANDPS  Y4, Y3, Y3
+	VMOVUPS Y3, (AX)
+	VADDPS  Y3, Y2, Y2
+	ADDQ    $0x20, AX
+	ADDQ    $0x20, CX
+	DECQ    DX
+	JMP     loop
+
+done:
+	VEXTRACTF128 $0x01, Y2, X0
+	VADDPS       X0, X2, X2
+	VMOVHLPS     X2, X2, X0
+	VADDPS       X0, X2, X2
+	VMOVSHDUP    X2, X0
+	VADDPS       X0, X2, X2
+	MOVSS        X2, ret+32(FP)
+	VZEROUPPER
+	RET
+
 // func scaleMulAVX2(dst *float32, a *float32, w *float32, f float32, vecs int)
 // Requires: AVX
 TEXT ·scaleMulAVX2(SB), NOSPLIT, $0-40

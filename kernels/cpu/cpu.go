@@ -9,7 +9,6 @@ package cpu
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"sync/atomic"
 
 	"hearth/kernels"
@@ -62,6 +61,9 @@ type Device struct {
 	batch  *kernels.Batch
 	rowOf  []rowInfo // by row of the batch
 	sel    []int32   // rows of the norm part
+	given  []int     // by row of logits: how many before it are given out
+
+	inPlace bool // the head writes to the caller's memory
 
 	loaded                         atomic.Bool
 	weightBytes, kvBytes, scrBytes atomic.Int64
@@ -97,7 +99,7 @@ func New(o Options) (*Device, error) {
 	}
 	n := o.Threads
 	if n == 0 {
-		n = max(1, min(physicalCores(), runtime.GOMAXPROCS(0), maxThreads))
+		n = max(1, min(physicalCores(), processors, maxThreads))
 	}
 	return &Device{o: o, ks: ks, threads: n, floats: o.Activations == "f32"}, nil
 }

@@ -137,6 +137,12 @@ func TestStepAllocs(t *testing.T) {
 	for _, n := range []int{1, 7, 40} {
 		s := kerneltest.Step{Tokens: make([]int32, n), Spans: []kernels.Span{{Len: int32(n), Blocks: []int32{3, 1, 2, 0}}}}
 		b := s.Batch(p)
+		if n == 7 {
+			b.Picks, b.Choices = make([]kernels.Pick, len(b.LogitRows)), make([]kernels.Choice, len(b.LogitRows))
+			for i := range b.Choices {
+				b.Choices[i] = kernels.Choice{Temperature: 1, TopP: 0.9, Uniform: float64(i) / 7, Logprob: true, Top: 3}
+			}
+		}
 		if a := testing.AllocsPerRun(20, func() {
 			if err := d.Step(b); err != nil {
 				t.Fatal(err)

@@ -91,6 +91,10 @@ type kernelSet struct {
 	scaleMul         func(dst, a, w []float32, f float32)
 	add              func(dst, a []float32)
 	siluMul, geluMul func(dst, a, b []float32)
+
+	// See pick.Loops; sums as sumSquares does.
+	largest func(x []float32) float32
+	powers  func(dst, x []float32, top, scale float32) float32
 }
 
 // softState is the running softmax of one query: maximum and eight partial sums.

@@ -78,6 +78,7 @@ func (d *Device) threadScratch(rows, cols, expanded int) int64 {
 		dim = max(dim, l.HeadDim)
 	}
 	own += 4*int64(attnCols)*int64(2*dim+keyTile+8) + 8*int64(keyTile)*int64(panels(dim)*panelRows)
+	own += 4 * int64(d.p.Vocab) * 3 // the picker's powers and tokens
 	rope := int64(rows) * int64(dim) * 8
 	return act + rope + int64(d.threads)*own
 }

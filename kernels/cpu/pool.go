@@ -31,14 +31,12 @@ type barrier struct {
 	spins    atomic.Int32
 	slept    atomic.Int64 // ns that threads have slept
 	sleepers atomic.Int32
-	mu       sync.Mutex // with turned: sleeping until epoch moves
-	turned   *sync.Cond
+	bed      bed
 }
 
 func newBarrier(n int) *barrier {
 	b := &barrier{n: uint32(n), most: maxSpins}
-	b.turned = sync.NewCond(&b.mu)
-	if n > runtime.GOMAXPROCS(0) {
+	if n > processors {
 		b.most = 0 // whom it waits for may need this processor
 	}
 	b.spins.Store(b.most)
@@ -55,9 +53,7 @@ func (b *barrier) wait() {
 		b.arrived.Store(0)
 		b.epoch.Store(e + 1)
 		if b.sleepers.Load() > 0 {
-			b.mu.Lock() // a sleeper is now either before its check or in Wait
-			b.turned.Broadcast()
-			b.mu.Unlock()
+			b.bed.rouse(&b.epoch)
 		}
 		return
 	}
@@ -72,13 +68,9 @@ func (b *barrier) wait() {
 		pause()
 	}
 	start := time.Now()
-	b.mu.Lock()
 	b.sleepers.Add(1)
-	for b.epoch.Load() == e {
-		b.turned.Wait()
-	}
+	b.bed.sleep(&b.epoch, e)
 	b.sleepers.Add(-1)
-	b.mu.Unlock()
 	took := time.Since(start)
 	b.slept.Add(int64(took))
 	if took < shortSleep {
@@ -89,9 +81,30 @@ func (b *barrier) wait() {
 	b.spins.Store(min(b.most, max(minSpins, n)))
 }
 
+// processors is how many threads Go runs at a time if no pool says otherwise.
+var processors = runtime.GOMAXPROCS(0)
+
+// computing are the threads of all pools. While they compute they hold on to what
+// lets a thread run Go, so that all else in the process would wait for them: for
+// as long as there are pools, there is as much besides. Who runs is then up to
+// the operating system, which is fair.
+var computing struct {
+	sync.Mutex
+	n int
+}
+
+func compute(n int) {
+	computing.Lock()
+	defer computing.Unlock()
+	computing.n += n
+	runtime.GOMAXPROCS(processors + computing.n)
+}
+
 // pool runs one function on up to n threads at a time: the caller is thread 0,
-// the others are goroutines that live until stop. Each has a gate of its own, so
-// that those which a run does not need sleep on.
+// the others are goroutines that live until stop, each with a thread of the
+// operating system for itself, since one that has to look for a thread after
+// each sleep comes late to the next barrier. Each has a gate of its own, so that
+// those which a run does not need sleep on.
 type pool struct {
 	gates []*barrier // by thread; 0 unused
 	turn  *barrier   // among the threads of a run
@@ -102,6 +115,7 @@ type pool struct {
 
 func newPool(n int) *pool {
 	p := &pool{gates: make([]*barrier, n), turn: newBarrier(n)}
+	compute(n)
 	for th := 1; th < n; th++ {
 		p.gates[th] = newBarrier(2)
 		p.done.Go(func() { p.work(th) })
@@ -110,6 +124,7 @@ func newPool(n int) *pool {
 }
 
 func (p *pool) work(th int) {
+	runtime.LockOSThread()
 	for {
 		p.gates[th].wait()
 		if p.quit {
@@ -138,6 +153,7 @@ func (p *pool) stop() {
 		g.wait()
 	}
 	p.done.Wait()
+	compute(-len(p.gates))
 }
 
 // share is the part of n items that thread th of all gets.

@@ -180,3 +180,35 @@ func geluMul(dst, a, b []float32) {
 		dst[i] = float32(x/(1+exp32(float32(u*geluScale)))) * b[i]
 	}
 }
+
+func largest(x []float32) float32 {
+	top := float32(math.Inf(-1))
+	for _, v := range x {
+		if v > top {
+			top = v
+		}
+	}
+	return top
+}
+
+func powers(dst, x []float32, top, scale float32) float32 {
+	n := len(x) &^ 7
+	var lanes [8]float32
+	for i, v := range x[:n] {
+		dst[i] = power(v, top, scale)
+		lanes[i%8] += dst[i]
+	}
+	sum := sum8(&lanes)
+	for i, v := range x[n:] {
+		dst[n+i] = power(v, top, scale)
+		sum += dst[n+i]
+	}
+	return sum
+}
+
+func power(v, top, scale float32) float32 {
+	if e := (v - top) * scale; e > expMin {
+		return exp32(e)
+	}
+	return 0
+}

@@ -23,6 +23,8 @@ var portable = kernelSet{
 	half:       half,
 	sumSquares: sumSquares,
 	scaleMul:   scaleMul,
+	largest:    largest,
+	powers:     powers,
 	add:        add,
 	siluMul:    siluMul,
 	geluMul:    geluMul,

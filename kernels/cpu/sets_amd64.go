@@ -81,6 +81,8 @@ func withInts(name string, tileCols int, ints []intFuncs, peak func(n int)) kern
 		add:        avx2Add,
 		siluMul:    avx2SiluMul,
 		geluMul:    avx2GeluMul,
+		largest:    avx2Largest,
+		powers:     avx2Powers,
 	}
 }
 
@@ -194,6 +196,28 @@ func avx2SumSquares(x []float32) float32 {
 	}
 	for _, v := range x[n:] {
 		sum += float32(v * v)
+	}
+	return sum
+}
+
+func avx2Largest(x []float32) float32 {
+	n := len(x) &^ 15
+	top := largest(x[n:])
+	if n > 0 {
+		top = max(top, largestAVX2(&x[0], n/16))
+	}
+	return top
+}
+
+func avx2Powers(dst, x []float32, top, scale float32) float32 {
+	n := len(x) &^ 7
+	var sum float32
+	if n > 0 {
+		sum = powersAVX2(&dst[0], &x[0], top, scale, n/8)
+	}
+	for i, v := range x[n:] {
+		dst[n+i] = power(v, top, scale)
+		sum += dst[n+i]
 	}
 	return sum
 }

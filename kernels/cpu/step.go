@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"hearth/kernels"
+	"hearth/kernels/pick"
 )
 
 // replicated is the most rows whose shared input every thread prepares for
@@ -35,6 +36,7 @@ type scratch struct {
 	state       []softState
 	half        []uint16  // a key and a value
 	alpha, ones []float32 // (attnCols), ones at least as long as a head
+	picker      pick.Picker
 	_           [64]byte
 }
 
@@ -64,7 +66,7 @@ func (d *Device) Step(b *kernels.Batch) error {
 	d.pool.run(d.active, d.threadF)
 	d.crew.report(len(b.Tokens), time.Since(start), time.Duration(d.pool.turn.slept.Load()))
 	d.batch = nil
-	if d.logitsInPlace() {
+	if d.inPlace {
 		d.regs[d.p.Logits].data = nil // the caller's
 	}
 	return nil
@@ -82,9 +84,10 @@ func (d *Device) reserve(b *kernels.Batch) {
 	d.sel = appendUnion(d.sel[:0], b.LogitRows, b.HiddenRows)
 	grown := d.reserveRegs(&d.ops, len(b.Tokens))
 	grown = d.reserveRegs(&d.norm, len(d.sel)) || grown
-	if d.logitsInPlace() {
+	if d.inPlace = b.Choices == nil && len(b.LogitRows) > 0 && d.logitsFit(); d.inPlace {
 		d.regs[d.p.Logits].data = b.Logits
 	}
+	d.numberGiven(b)
 	grown = d.reserveRegs(&d.head, len(b.LogitRows)) || grown
 	for i := range d.ropes {
 		t := &d.ropes[i]
@@ -108,8 +111,8 @@ func (d *Device) reserve(b *kernels.Batch) {
 	}
 }
 
-// logitsInPlace tells whether the head can write straight to the caller's memory.
-func (d *Device) logitsInPlace() bool {
+// logitsFit tells whether the head can write straight to the caller's memory.
+func (d *Device) logitsFit() bool {
 	return len(d.p.Head) > 0 && d.p.Vocab%panelRows == 0 && d.p.Logits != d.p.Final &&
 		!writes(d.p.Ops, d.p.Logits) && !writes(d.p.Norm, d.p.Logits)
 }
@@ -175,6 +178,7 @@ func (d *Device) reserveScratch() {
 		s.keys, s.vals = make([]float32, dim*keyTile), make([]float32, dim*keyTile)
 		s.state = make([]softState, attnCols)
 		s.half = make([]uint16, 2*dim)
+		s.picker.Loops = pick.Loops{Largest: d.ks.largest, Powers: d.ks.powers}
 		s.alpha, s.ones = make([]float32, attnCols), make([]float32, max(attnCols, dim))
 		for i := range s.ones {
 			s.ones[i] = 1
@@ -196,7 +200,7 @@ func (d *Device) expandedBytes() (n int) {
 func (d *Device) countScratch() {
 	n := len(d.shared.act32)
 	for i := range d.regs {
-		if !(d.logitsInPlace() && i == int(d.p.Logits)) {
+		if !(d.inPlace && i == int(d.p.Logits)) {
 			n += 4 * len(d.regs[i].data)
 		}
 	}
@@ -241,17 +245,19 @@ func (d *Device) thread(th int) {
 	d.pool.turn.wait()
 	d.runPart(th, &d.norm, len(d.ops.stages), len(d.sel))
 	if th == 0 {
-		d.emit(b.Hidden, d.p.Final, d.p.Width, b.HiddenRows)
+		d.emit(b.Hidden, b.HiddenRows)
 		d.gather(d.head.inputs, b.LogitRows, d.sel)
 	}
 	d.pool.turn.wait()
 	if len(b.LogitRows) == 0 || len(d.p.Head) == 0 {
 		return
 	}
-	d.runPart(th, &d.head, len(d.ops.stages)+len(d.norm.stages), len(b.LogitRows))
-	if th == 0 && !d.logitsInPlace() {
-		d.emit(b.Logits, d.p.Logits, d.p.Vocab, nil)
+	if th == 0 && b.Prepare != nil {
+		b.Prepare()
 	}
+	first := len(d.ops.stages) + len(d.norm.stages)
+	d.runPart(th, &d.head, first, len(b.LogitRows))
+	d.give(th, &d.claims[(first+len(d.head.stages))&1])
 }
 
 // fillRopes computes this thread's rows of the rotation tables.
@@ -296,19 +302,12 @@ func index(in []int32, r int32, at int) int {
 	return at
 }
 
-// emit copies rows of a register out. rows name batch rows; nil: the first
-// LogitRows.
-func (d *Device) emit(dst []float32, g kernels.Reg, width int, rows []int32) {
-	if rows == nil && g == d.p.Logits {
-		for i := range d.batch.LogitRows {
-			copy(dst[i*width:(i+1)*width], d.regs[g].row(i))
-		}
-		return
-	}
-	at := 0
+// emit copies out the final states of rows of the batch.
+func (d *Device) emit(dst []float32, rows []int32) {
+	at, width := 0, d.p.Width
 	for i, r := range rows {
 		at = index(d.sel, r, at)
-		copy(dst[i*width:(i+1)*width], d.regs[g].row(at))
+		copy(dst[i*width:(i+1)*width], d.regs[d.p.Final].row(at))
 	}
 }
 

@@ -80,6 +80,8 @@ func others() {
 	quantize32()
 	softmax()
 	sumSquares()
+	largest()
+	powers()
 	scaleMul()
 	addTo()
 	gated("siluMul", false)

@@ -182,6 +182,57 @@ func sumSquares() {
 	RET()
 }
 
+// largest: pairs of vectors. What is no number loses against what was before it.
+func largest() {
+	TEXT("largestAVX2", NOSPLIT, "func(x *float32, pairs int) float32")
+	Pragma("noescape")
+	p, n := Load(Param("x"), GP64()), Load(Param("pairs"), GP64())
+	var tops [2]reg.VecVirtual
+	for i := range tops {
+		tops[i] = YMM()
+		VMOVUPS(f32("negInf", float32(math.Inf(-1))), tops[i])
+	}
+	Label("loop")
+	for i, t := range tops {
+		v := YMM()
+		VMOVUPS(Mem{Base: p, Disp: 32 * i}, v)
+		VMAXPS(t, v, t)
+	}
+	ADDQ(Imm(64), p)
+	DECQ(n)
+	JNZ(LabelRef("loop"))
+	VMAXPS(tops[1], tops[0], tops[0])
+	horizontal(tops[0], max4)
+	Store(tops[0].AsX(), ReturnIndex(0))
+	VZEROUPPER()
+	RET()
+}
+
+// powers: dst = e^((x−top)·scale), or 0, and their sum.
+func powers() {
+	TEXT("powersAVX2", NOSPLIT, "func(dst, x *float32, top, scale float32, vecs int) float32")
+	Pragma("noescape")
+	top, scale, sum := YMM(), YMM(), YMM()
+	VBROADCASTSS(paramMem("top"), top)
+	VBROADCASTSS(paramMem("scale"), scale)
+	VXORPS(sum, sum, sum)
+	vectors([]string{"dst", "x"}, func(at []Mem) {
+		v, some := YMM(), YMM()
+		VMOVUPS(at[1], v)
+		VSUBPS(top, v, v)
+		VMULPS(scale, v, v)
+		VCMPPS(Imm(0x1e), f32("expMin", -87), v, some) // greater, and a number
+		expInPlace(v)
+		VANDPS(some, v, v)
+		VMOVUPS(v, at[0])
+		VADDPS(v, sum, sum)
+	})
+	horizontal(sum, add4)
+	Store(sum.AsX(), ReturnIndex(0))
+	VZEROUPPER()
+	RET()
+}
+
 func scaleMul() {
 	TEXT("scaleMulAVX2", NOSPLIT, "func(dst, a, w *float32, f float32, vecs int)")
 	Pragma("noescape")
