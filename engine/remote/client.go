@@ -28,6 +28,7 @@ type Client struct {
 	peer hello
 	out  *outbox
 	done chan struct{} // closed when the connection has failed
+	able chan struct{} // closed when the worker has first said that it is ready
 	wg   sync.WaitGroup
 
 	mu      sync.Mutex // guards below
@@ -38,6 +39,7 @@ type Client struct {
 	last    beat
 	beatAt  time.Time // of last
 	beats   uint64    // how many have come
+	wasAble bool      // able is closed
 	moves   uint64    // how often a step was made or an event came
 }
 
@@ -48,7 +50,7 @@ func Dial(ctx context.Context, conn net.Conn, o ClientOptions) (*Client, error) 
 		o.Beat = DefaultBeat
 	}
 	c := &Client{
-		conn: conn, opts: o, out: newOutbox(), done: make(chan struct{}),
+		conn: conn, opts: o, out: newOutbox(), done: make(chan struct{}), able: make(chan struct{}),
 		streams: map[uint64]*clientStream{}, calls: map[uint64]chan *result{},
 	}
 	r := frameReader{r: conn}
@@ -202,6 +204,10 @@ func (c *Client) handle(typ frameType, stream uint64, payload []byte) error {
 		}
 		c.last, c.beatAt = b, time.Now()
 		c.beats++
+		if b.Health.Ready && !c.wasAble {
+			c.wasAble = true
+			close(c.able)
+		}
 		c.mu.Unlock()
 		return nil
 	case frameBatch:

@@ -121,7 +121,7 @@ func FuzzFrame(f *testing.F) {
 	f.Add(appendFrame(nil, frameResult, 1, encodeValue(nil, result{IDs: []int32{1}})))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r := frameReader{r: bytes.NewReader(b)}
-		c := &Client{out: newOutbox(), done: make(chan struct{}), next: 1, streams: map[uint64]*clientStream{}, calls: map[uint64]chan *result{}}
+		c := &Client{out: newOutbox(), done: make(chan struct{}), able: make(chan struct{}), next: 1, streams: map[uint64]*clientStream{}, calls: map[uint64]chan *result{}}
 		c.streams[1] = &clientStream{c: c, id: 1, wake: make(chan struct{}, 1)}
 		for {
 			typ, stream, payload, err := r.next()

@@ -245,13 +245,17 @@ func (s *Supervisor) watch(c *Client, began time.Time, wasReady *bool) error {
 	t := time.NewTicker(s.opts.Beat)
 	defer t.Stop()
 	var silent, still time.Duration
-	last, seen := vitals{}, time.Now()
+	last, seen, able := vitals{}, time.Now(), c.able
 	for {
 		select {
 		case <-s.stop:
 			return errClosed
 		case <-c.Done():
 			return c.Err()
+		case <-able:
+			s.publish(c, true, wasReady)
+			able = nil
+			continue
 		case <-t.C:
 		}
 		now := time.Now()

@@ -87,11 +87,13 @@ func supervise(t *testing.T, l Launcher, o SupervisorOptions) *Supervisor {
 
 func TestSupervisorRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		const loading = 2*time.Second + DefaultBeat/2 // between two looks at the worker
 		f := new(fake)
 		l := &inProcess{open: func(ctx context.Context, nth int) (infer.Backend, error) {
-			time.Sleep(2 * time.Second) // a model that takes time to load
+			time.Sleep(loading)
 			return f, nil
 		}}
+		began := time.Now()
 		s := supervise(t, l, SupervisorOptions{})
 		if e := infer.AsError(drain(s.Generate(t.Context(), request(""))).err); e.Code != infer.CodeUnavailable || e.RetryAfter <= 0 {
 			t.Fatalf("before the worker is ready: %+v", e)
@@ -102,6 +104,9 @@ func TestSupervisorRestarts(t *testing.T) {
 		}
 		if err := s.WaitReady(t.Context()); err != nil {
 			t.Fatal(err)
+		}
+		if took := time.Since(began); took != loading {
+			t.Errorf("a model that loads for %v was ready after %v", loading, took)
 		}
 		for round := range 10 {
 			var o outcome
