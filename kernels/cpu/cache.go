@@ -8,7 +8,8 @@ import (
 	"hearth/kernels"
 )
 
-// cache is the paged KV cache. A block of one layer and KV head holds keys as
+// cache is the paged KV cache, block by block, in each all layers: memory is
+// touched, in huge pages, as blocks are taken. A block of one layer and KV head holds keys as
 // panels of eight tokens, (blockSize/8, headDim, 8), so that scores are lanes,
 // and values as panels of eight dimensions, (dim/8, blockSize, 8), so that
 // outputs are. dim is headDim rounded up to 8.
@@ -18,34 +19,34 @@ type cache struct {
 	size   int // bytes of a value
 	tokens int // of a block
 	blocks int
+	stride int // bytes of a block
 	layers []cacheLayer
 }
 
 type cacheLayer struct {
-	keys, vals    int // offset in mem of block 0
-	heads, dim    int
-	headBytes     int // of keys, or of values, of one head in one block
-	rawDim        int
-	bytesPerBlock int // heads · headBytes
+	keys, vals int // offset in a block
+	heads, dim int
+	headBytes  int // of keys, or of values, of one head in one block
+	rawDim     int
 }
 
 func (c *cache) allocate(p *kernels.Program, kv kernels.KVConfig) error {
 	c.t, c.size, c.tokens, c.blocks = kv.Type, kv.Type.BlockBytes(), kv.BlockSize, kv.Blocks
 	c.layers = make([]cacheLayer, len(p.KV))
-	total := int64(0)
+	stride := int64(0)
 	for i, l := range p.KV {
 		dim := panels(l.HeadDim) * panelRows
 		head := c.tokens * dim * c.size
-		block := int64(l.KVHeads) * int64(head)
-		if block > math.MaxInt64/4/int64(kv.Blocks) || total > math.MaxInt64/2-2*block*int64(kv.Blocks) {
+		heads := int64(l.KVHeads) * int64(head)
+		if stride > math.MaxInt64/2/int64(kv.Blocks)-2*heads {
 			return fmt.Errorf("kv cache of %d blocks is too large", kv.Blocks)
 		}
-		c.layers[i] = cacheLayer{keys: int(total), vals: int(total + block*int64(kv.Blocks)), heads: l.KVHeads,
-			dim: dim, rawDim: l.HeadDim, headBytes: head, bytesPerBlock: int(block)}
-		total += 2 * block * int64(kv.Blocks)
+		c.layers[i] = cacheLayer{keys: int(stride), vals: int(stride + heads), heads: l.KVHeads, dim: dim, rawDim: l.HeadDim, headBytes: head}
+		stride += 2 * heads
 	}
+	c.stride = int(stride)
 	var err error
-	c.mem, err = allocate(int(total))
+	c.mem, err = allocate(c.stride * kv.Blocks)
 	return err
 }
 
@@ -59,7 +60,7 @@ func (c *cache) head(layer, block, head int) (keys, vals []byte) {
 // at is where in mem they are.
 func (c *cache) at(layer, block, head int) (keys, vals int) {
 	l := &c.layers[layer]
-	at := block*l.bytesPerBlock + head*l.headBytes
+	at := block*c.stride + head*l.headBytes
 	return l.keys + at, l.vals + at
 }
 
@@ -88,11 +89,5 @@ func (c *cache) put16(layer, block, head, slot int, k, v []uint16) {
 }
 
 func (c *cache) copyBlock(from, to int) {
-	for i := range c.layers {
-		l := &c.layers[i]
-		n := l.bytesPerBlock
-		for _, base := range [2]int{l.keys, l.vals} {
-			copy(c.mem[base+to*n:][:n], c.mem[base+from*n:][:n])
-		}
-	}
+	copy(c.mem[to*c.stride:][:c.stride], c.mem[from*c.stride:])
 }

@@ -70,20 +70,47 @@ func (d *Device) loadWeights() error {
 		return err
 	}
 	for i := range d.weights {
-		w := &d.weights[i]
-		if w.stride > 0 {
+		if w := &d.weights[i]; w.stride > 0 {
 			w.panels = d.arena[at[i]:][:panels(w.t.Rows)*w.stride]
-			d.fill(w, &d.p.Tensors[i])
 		}
-		if d.o.Progress != nil && w.stride > 0 {
-			d.o.Progress(int64(at[i]+len(w.panels)), int64(total))
+	}
+	d.fillAll(use, total)
+	d.weightBytes.Store(int64(total))
+	return nil
+}
+
+// fillAll repacks all tensors in order, each thread the panels it will multiply
+// by. No thread waits for another: who comes last tells that a tensor is done and
+// gives its pages in the file back.
+func (d *Device) fillAll(use []uses, total int) {
+	var threads sync.WaitGroup
+	var mu sync.Mutex // guards below
+	filled, done := make([]int, len(d.weights)), 0
+	finish := func(i int) {
+		mu.Lock()
+		defer mu.Unlock()
+		if filled[i]++; filled[i] < d.threads {
+			return
+		}
+		w := &d.weights[i]
+		if done += len(w.panels); d.o.Progress != nil && w.stride > 0 {
+			d.o.Progress(int64(done), int64(total))
 		}
 		if d.o.Release != nil && !use[i].embed && (w.panels != nil || !use[i].linear) {
 			d.o.Release(d.p.Tensors[i].Data)
 		}
 	}
-	d.weightBytes.Store(int64(total))
-	return nil
+	for th := range d.threads {
+		threads.Go(func() {
+			for i := range d.weights {
+				if w := &d.weights[i]; w.stride > 0 {
+					w.fill(&d.p.Tensors[i], th, d.threads)
+				}
+				finish(i)
+			}
+		})
+	}
+	threads.Wait()
 }
 
 func panelBytes(t *kernels.Tensor) int {
@@ -95,27 +122,21 @@ func panelBytes(t *kernels.Tensor) int {
 	return t.Cols / s.values * s.blockBytes()
 }
 
-// fill repacks one tensor, each thread the panels it will multiply by.
-func (d *Device) fill(w *weight, t *kernels.Tensor) {
-	var all sync.WaitGroup
-	for th := range d.threads {
-		from, to := share(panels(w.t.Rows), th, d.threads)
-		all.Go(func() {
-			for p := from; p < to; p++ {
-				dst := w.panels[p*w.stride:][:w.stride]
-				src, at := t, p
-				if w.t.Type != t.Type || t.Order != nil {
-					src, at = convert(t, w.t.Type, p), 0
-				}
-				if isFloat(src.Type) {
-					interleave(dst, src, at)
-				} else {
-					repack(dst, src, at)
-				}
-			}
-		})
+// fill repacks a thread's share of t.
+func (w *weight) fill(t *kernels.Tensor, thread, threads int) {
+	from, to := share(panels(w.t.Rows), thread, threads)
+	for p := from; p < to; p++ {
+		dst := w.panels[p*w.stride:][:w.stride]
+		src, at := t, p
+		if w.t.Type != t.Type || t.Order != nil {
+			src, at = convert(t, w.t.Type, p), 0
+		}
+		if isFloat(src.Type) {
+			interleave(dst, src, at)
+		} else {
+			repack(dst, src, at)
+		}
 	}
-	all.Wait()
 }
 
 // interleave turns rows [8p, 8p+8) of a float tensor into a panel: eight rows
