@@ -36,7 +36,7 @@ func (e *Engine) compile(ctx context.Context, r *infer.Request, p *prepared) err
 	if r.Kind == infer.Chat && e.reasons && r.SplitReasoning {
 		expr = e.afterReasoning(expr, p.openThink)
 	}
-	p.grammar, err = e.grams.Compile(ctx, expr)
+	p.grammar, err = e.grams().Compile(ctx, expr)
 	return err
 }
 

@@ -100,7 +100,7 @@ type Engine struct {
 	cfg   *model.Config
 	tok   *tokenizer.Tokenizer
 	tmpl  *chattmpl.Template
-	grams *grammar.Compiler
+	grams func() *grammar.Compiler // made when it is first asked for
 	dev   kernels.Device
 	core  *core.Core
 	info  infer.Model
@@ -162,54 +162,83 @@ func withDefaults(o Options) Options {
 	return o
 }
 
-func (e *Engine) open(ctx context.Context) (err error) {
-	if e.tok, err = openTokenizer(e.file); err != nil {
-		return fmt.Errorf("tokenizer: %w", err)
+// open finds what can be wrong with a model before its weights are taken. They are
+// taken beside the digest, which needs nothing but the file.
+func (e *Engine) open(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var beside sync.WaitGroup
+	defer beside.Wait() // Close unmaps what it reads
+	defer cancel()
+	hashing, loading := e.shares()
+	digest, digestErr := e.opts.Digest, error(nil)
+	if digest == "" {
+		beside.Go(func() { digest, digestErr = e.file.Digest(ctx, hashing) })
 	}
-	prog, cfg, err := buildModel(e.file, e.opts.Context)
+	if err := e.read(); err != nil {
+		return err
+	}
+	beside.Go(func() { e.tok.Hash() }) // which it keeps
+	kv, err := e.load(loading)
 	if err != nil {
 		return err
 	}
-	e.prog, e.cfg = prog, cfg
-	e.opts.KVType = cmp.Or(e.opts.KVType, DefaultCache(e.opts.Device, e.opts.Activations, prog))
-	if e.tok.Size() > cfg.Vocab {
-		return fmt.Errorf("the tokenizer has %d tokens and the output matrix %d rows", e.tok.Size(), cfg.Vocab)
+	if beside.Wait(); digestErr != nil {
+		return digestErr
+	}
+	e.describe(digest)
+	e.start(kv)
+	return nil
+}
+
+// read makes everything of the file but the weights: program, tokenizer and chat
+// template.
+func (e *Engine) read() (err error) {
+	if e.tok, err = openTokenizer(e.file); err != nil {
+		return fmt.Errorf("tokenizer: %w", err)
+	}
+	if e.prog, e.cfg, err = buildModel(e.file, e.opts.Context); err != nil {
+		return err
+	}
+	e.opts.KVType = cmp.Or(e.opts.KVType, DefaultCache(e.opts.Device, e.opts.Activations, e.prog))
+	if e.tok.Size() > e.cfg.Vocab {
+		return fmt.Errorf("the tokenizer has %d tokens and the output matrix %d rows", e.tok.Size(), e.cfg.Vocab)
 	}
 	if err := e.openTemplate(); err != nil {
 		return fmt.Errorf("chat template: %w", err)
 	}
-	e.ends = endIDs(e.tok, cfg)
+	e.ends = endIDs(e.tok, e.cfg)
 	for _, p := range e.tok.Pieces() {
 		e.longest = max(e.longest, len(p))
 	}
-	e.grams = grammar.NewCompiler(grammar.NewVocab(e.tok.Pieces(), e.tok.IsControl, e.ends),
-		grammar.Options{Deadline: e.opts.CompileDeadline})
-	if err := e.describe(ctx); err != nil {
-		return err
-	}
-	return e.start()
+	e.grams = sync.OnceValue(func() *grammar.Compiler {
+		return grammar.NewCompiler(grammar.NewVocab(e.tok.Pieces(), e.tok.IsControl, e.ends), grammar.Options{Deadline: e.opts.CompileDeadline})
+	})
+	return nil
 }
 
-// start plans the memory, loads the device and runs the loop.
-func (e *Engine) start() error {
-	e.opts.release, e.opts.loaded = e.file.Release, e.share(digestShare, 1)
+// load plans the memory and has the device take the weights.
+func (e *Engine) load(loading func(done, total int64)) (kv kernels.KVConfig, err error) {
+	e.opts.release, e.opts.loaded = e.file.Release, loading
 	o := e.opts
 	o.Context = e.cfg.ContextLength // what is served, also where nothing was asked for
 	dev, err := o.OpenDevice(o)
 	if err != nil {
-		return err
+		return kv, err
 	}
 	e.dev = dev
-	kv, err := planKV(e.opts, e.prog, e.cfg, dev)
-	if err != nil {
-		return err
+	if kv, err = planKV(e.opts, e.prog, e.cfg, dev); err != nil {
+		return kv, err
 	}
 	if err := dev.Load(e.prog, kv); err != nil {
-		return fmt.Errorf("load into %s: %w", dev.Name(), err)
+		return kv, fmt.Errorf("load into %s: %w", dev.Name(), err)
 	}
-	e.info.Device = dev.Name()
+	return kv, nil
+}
+
+// start runs the loop.
+func (e *Engine) start(kv kernels.KVConfig) {
 	e.core = core.New(core.Config{
-		Device: dev, Program: e.prog, KV: kv,
+		Device: e.dev, Program: e.prog, KV: kv,
 		Sched: sched.Config{
 			MaxTokens:    e.opts.MaxStepTokens,
 			MaxSequences: min(e.opts.MaxSequences, e.opts.MaxStepTokens),
@@ -223,18 +252,10 @@ func (e *Engine) start() error {
 		DraftBatch:  e.opts.SpeculationBatch,
 		BeforeStep:  e.opts.BeforeStep,
 	})
-	return nil
 }
 
-// describe fills what is known of the model, its digest included.
-func (e *Engine) describe(ctx context.Context) error {
-	digest := e.opts.Digest
-	if digest == "" {
-		var err error
-		if digest, err = e.file.Digest(ctx, e.share(0, digestShare)); err != nil {
-			return err
-		}
-	}
+// describe fills what is known of the model.
+func (e *Engine) describe(digest string) {
 	name := e.opts.Name
 	if name == "" {
 		name = e.file.About.Name
@@ -261,26 +282,39 @@ func (e *Engine) describe(ctx context.Context) error {
 		Reasoning:     e.reasons,
 		TemplateArgs:  readArgs(e.tmpl.Source()),
 		Created:       e.opts.Now().Unix(),
+		Device:        e.dev.Name(),
 	}
 	e.info.Terms = e.terms()
 	e.info.Fingerprint = fingerprint(e.info.Terms)
-	return nil
 }
 
-// digestShare is about how much of the time to open a model goes into its
+// digestShare is about how much of the work of opening a model goes into its
 // digest, where nobody has it.
 const digestShare = 0.4
 
-// share tells Options.Progress of a part of the work, from one share to another.
-func (e *Engine) share(from, to float64) func(done, total int64) {
+// shares are what is told of two parts of the work, done side by side, and told on
+// to Options.Progress as one; nil where nobody wants to know.
+func (e *Engine) shares() (hashing, loading func(done, total int64)) {
 	if e.opts.Progress == nil {
-		return nil
+		return nil, nil
 	}
-	return func(done, total int64) {
-		if total > 0 {
-			e.opts.Progress(from + (to-from)*float64(done)/float64(total))
+	var mu sync.Mutex
+	var made [2]float64 // guarded by mu
+	part := func(i int, share float64) func(done, total int64) {
+		return func(done, total int64) {
+			if total <= 0 {
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			made[i] = share * float64(done) / float64(total)
+			e.opts.Progress(made[0] + made[1])
 		}
 	}
+	if e.opts.Digest != "" {
+		return nil, part(1, 1)
+	}
+	return part(0, digestShare), part(1, 1-digestShare)
 }
 
 // readArgs lists the variables about reasoning that a template mentions.

@@ -2,8 +2,8 @@ package grammar
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
-	"sort"
 	"strconv"
 	"unicode/utf8"
 )
@@ -72,7 +72,7 @@ func NewVocab(pieces [][]byte, isControl func(int32) bool, endIDs []int32) *Voca
 			v.ends = append(v.ends, id)
 		}
 	}
-	sort.Slice(v.ends, func(i, j int) bool { return v.ends[i] < v.ends[j] })
+	slices.Sort(v.ends)
 	order := make([]int32, 0, len(pieces))
 	for i, p := range pieces {
 		id := int32(i)
@@ -92,8 +92,8 @@ func NewVocab(pieces [][]byte, isControl func(int32) bool, endIDs []int32) *Voca
 		}
 		order = append(order, id)
 	}
-	sort.SliceStable(order, func(i, j int) bool {
-		return bytes.Compare(v.pieces[order[i]], v.pieces[order[j]]) < 0
+	slices.SortFunc(order, func(a, b int32) int {
+		return cmp.Or(bytes.Compare(v.pieces[a], v.pieces[b]), cmp.Compare(a, b))
 	})
 	v.all = newTrie(order, v.pieces)
 	v.spellings()
@@ -114,18 +114,37 @@ func (v *Vocab) spellings() {
 		return
 	}
 	var raw, quoted []runeRange
-	for r := rune(0); r <= utf8.MaxRune; r++ {
-		if !utf8.ValidRune(r) || !v.spells(string(r)) && r >= 0x80 {
-			continue
-		}
+	for r := rune(0); r < utf8.RuneSelf; r++ {
 		if v.spells(string(r)) {
 			raw = append(raw, runeRange{r, r})
 		}
-		if r >= 0x80 || v.spells(jsonForm(r)) {
+		if v.spells(jsonForm(r)) {
 			quoted = append(quoted, runeRange{r, r})
 		}
 	}
-	v.rawRunes, v.jsonRunes = newRuneSet(raw), newRuneSet(quoted)
+	long := v.longRunes()
+	v.rawRunes, v.jsonRunes = newRuneSet(append(raw, long...)), newRuneSet(append(quoted, long...))
+}
+
+// longRunes finds the code points beyond ASCII that single-byte tokens can write.
+// Those that differ in the last six bits only have all but the last byte in common.
+func (v *Vocab) longRunes() (rs []runeRange) {
+	const last = 1 << 6
+	for r := rune(utf8.RuneSelf); r <= utf8.MaxRune; r += last {
+		if s := string(r); !utf8.ValidRune(r) || !v.spells(s[:len(s)-1]) {
+			continue
+		}
+		for i := range rune(last) {
+			switch n := len(rs); {
+			case !v.single[utf8.RuneSelf+i]:
+			case n > 0 && rs[n-1].hi == r+i-1:
+				rs[n-1].hi++
+			default:
+				rs = append(rs, runeRange{r + i, r + i})
+			}
+		}
+	}
+	return rs
 }
 
 // spells reports whether every byte of s is a token of its own. Control tokens
@@ -163,10 +182,10 @@ func (v *Vocab) split(order []int32) {
 	v.plain.seqs = utf8Seqs(nil, v.plain.runes, 0)
 	v.plain.bits = make([]uint32, MaskWords(v.size))
 	var rest []int32
-	counts := map[int32]int{}
-	most := 0
+	counts := make([]int32, v.size) // characters
+	most := int32(0)
 	for _, id := range order {
-		n := v.plain.count(v.pieces[id])
+		n := int32(v.plain.count(v.pieces[id]))
 		if n == 0 {
 			rest = append(rest, id)
 			continue
@@ -176,12 +195,12 @@ func (v *Vocab) split(order []int32) {
 		v.plain.ids = append(v.plain.ids, id)
 		v.plain.bits[id>>5] |= 1 << (id & 31)
 	}
-	sort.SliceStable(v.plain.ids, func(i, j int) bool { return counts[v.plain.ids[i]] < counts[v.plain.ids[j]] })
+	slices.SortStableFunc(v.plain.ids, func(a, b int32) int { return cmp.Compare(counts[a], counts[b]) })
 	v.plain.upTo = make([]int32, most+1)
 	for i, id := range v.plain.ids {
 		v.plain.upTo[counts[id]] = int32(i + 1)
 	}
-	for n := 1; n <= most; n++ {
+	for n := int32(1); n <= most; n++ {
 		v.plain.upTo[n] = max(v.plain.upTo[n], v.plain.upTo[n-1])
 	}
 	v.other = newTrie(rest, v.pieces)

@@ -1,12 +1,10 @@
 package tokenizer
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"hash"
-	"slices"
 )
 
 // Hash returns the SHA-256, in hex, of a canonical form of everything that
@@ -82,17 +80,22 @@ func (c *canonical) bool(v bool) {
 
 // pairs writes the merges by rank.
 func (c *canonical) pairs(t *pairTable) {
-	byRank := make([]*pairSlot, 0, t.n)
+	most := uint32(0)
+	for i := range t.slots {
+		most = max(most, t.slots[i].rank)
+	}
+	byRank := make([]*pairSlot, most+1)
 	for i := range t.slots {
 		if s := &t.slots[i]; s.key != 0 {
-			byRank = append(byRank, s)
+			byRank[s.rank] = s
 		}
 	}
-	slices.SortFunc(byRank, func(a, b *pairSlot) int { return cmp.Compare(a.rank, b.rank) })
-	c.int(int64(len(byRank)))
+	c.int(int64(t.n))
 	for _, s := range byRank {
-		c.int(int64(s.key))
-		c.int(int64(s.id))
+		if s != nil {
+			c.int(int64(s.key))
+			c.int(int64(s.id))
+		}
 	}
 }
 
