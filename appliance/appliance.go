@@ -93,8 +93,9 @@ type Appliance struct {
 	proofs   atomic.Pointer[[]evidenceRow]
 }
 
-// Open brings up every part in order; the models load in the background. If one
-// part fails, those before it are closed again.
+// Open brings up every part in order; the models load in the background, from the
+// moment on that the ledger is ours. If one part fails, those before it are closed
+// again.
 func Open(ctx context.Context, opt Options) (*Appliance, error) {
 	a := &Appliance{opt: opt, env: opt.Env, dir: opt.Dir, now: opt.Env.Now, started: opt.Env.Now(),
 		revoked: make(chan struct{}, 1)}
@@ -102,11 +103,11 @@ func Open(ctx context.Context, opt Options) (*Appliance, error) {
 	for _, part := range []func(context.Context) error{
 		a.openRestore,
 		a.openConfig,
+		a.openLibrary,
 		a.openStore,
 		a.openRevisions,
 		a.openTelemetry,
 		a.openCertificates,
-		a.openModels,
 		a.openPolicy,
 		a.openIdentities,
 		a.openRevocation,
@@ -127,9 +128,7 @@ func Open(ctx context.Context, opt Options) (*Appliance, error) {
 			return nil, errors.Join(err, a.Close())
 		}
 	}
-	specs := a.specs(a.config())
-	a.sayDoubts(a.config(), specs)
-	a.models.apply(specs)
+	a.sayDoubts(a.config(), a.specs(a.config()))
 	if err := a.openConfigWatch(ctx); err != nil {
 		return nil, errors.Join(err, a.Close())
 	}
@@ -200,12 +199,15 @@ func (a *Appliance) openLog(c *config.Config) {
 }
 
 func (a *Appliance) openStore(context.Context) error {
-	s, err := store.Open(a.dir.database(), store.Options{Now: a.now, Log: a.log})
+	load := func() { a.models.apply(a.specs(a.config())) }
+	s, err := store.Open(a.dir.database(), store.Options{Now: a.now, Log: a.log, Locked: load})
 	if err != nil {
-		return fmt.Errorf("cannot open the ledger: %w", err)
+		return errors.Join(fmt.Errorf("cannot open the ledger: %w", err), a.models.close())
 	}
 	a.store = s
 	a.onClose(s.Close)
+	a.onClose(a.models.close) // before the ledger, which gets their last rows
+	a.onClose(a.jobs.close)
 	if r := s.Recovery(); r.Orphans > 0 {
 		a.log.Warn("requests of an earlier life were settled at their hold", "requests", r.Orphans, "charge_usd", float64(r.Nano)/1e9)
 	}
@@ -217,7 +219,7 @@ func (a *Appliance) openTelemetry(context.Context) error {
 	return a.openTraces()
 }
 
-func (a *Appliance) openModels(context.Context) error {
+func (a *Appliance) openLibrary(context.Context) error {
 	var err error
 	if a.artifacts, err = artifact.Open(a.dir.models()); err != nil {
 		return fmt.Errorf("cannot open the model library: %w", err)
@@ -227,9 +229,7 @@ func (a *Appliance) openModels(context.Context) error {
 		open = a.openEngine
 	}
 	a.models = newModels(open, a.log)
-	a.onClose(a.models.close)
 	a.jobs = newJobs(a.now)
-	a.onClose(a.jobs.close)
 	return nil
 }
 

@@ -24,6 +24,9 @@ type Options struct {
 	// LockTimeout is how long to wait for another process that has the file
 	// open; 0 means 1 s.
 	LockTimeout time.Duration
+	// Locked, if not nil, is called once no other process can have the file open,
+	// before it is opened: what needs nothing else can begin then.
+	Locked func()
 	// BallastBytes are kept allocated in a file beside the database. When the
 	// disk is full the file is removed, so that running requests can settle,
 	// while new holds are refused. 0 means 16 MiB, negative none.
@@ -137,6 +140,9 @@ func Open(path string, o Options) (*Store, error) {
 	if o.migrations == nil {
 		o.migrations = migrations
 	}
+	if o.Locked == nil {
+		o.Locked = func() {}
+	}
 	s := &Store{path: path, opts: o, now: o.Now, log: o.Log,
 		ops: make(chan *op, maxQueue), quit: make(chan struct{}), done: make(chan struct{}),
 		active: newPending(), flushed: make(chan error, 1)}
@@ -144,6 +150,7 @@ func Open(path string, o Options) (*Store, error) {
 	if s.lock, err = lockFile(path+".lock", o.LockTimeout); err != nil {
 		return nil, err
 	}
+	o.Locked()
 	if err := s.open(); err != nil {
 		if s.db != nil {
 			s.db.Close()
