@@ -45,6 +45,7 @@ var arrows = map[string][]string{
 	"hearth/engine/core":          {"hearth/engine/sched", "hearth/engine/sampler", "hearth/engine/output", "hearth/engine/grammar", "hearth/kernels"},
 	"hearth/engine/artifact":      {"hearth/engine/weights", "hearth/engine/model"},
 	"hearth/engine/model":         {"hearth/engine/weights", "hearth/kernels"},
+	"hearth/engine/sampler":       {"hearth/kernels", "hearth/kernels/pick"},
 	"hearth/engine/weights":       {"hearth/kernels"},
 	"hearth/engine/bench":         {"hearth/engine", "hearth/engine/weights", "hearth/engine/model", "hearth/kernels", "hearth/kernels/*"},
 	"hearth/engine/selftest":      {"hearth/engine", "hearth/engine/*", "hearth/kernels", "hearth/kernels/*"},
