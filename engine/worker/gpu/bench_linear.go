@@ -83,10 +83,15 @@ func (t *timer) linears(dev *driver.Device, bandwidth float64, limit time.Durati
 	return out, nil
 }
 
+// someWeight is a matrix (n, k) of zeros.
+func someWeight(typ kernels.DType, n, k int) (*kernel.Weight, error) {
+	return kernel.NewWeight([]*kernels.Tensor{{Name: "w", Type: typ, Rows: n, Cols: k, Data: make([]byte, n*typ.RowBytes(k))}}, false, false)
+}
+
 // linear times one matrix with each number of rows, as far as the time goes. Its
 // weights are whatever: the time does not depend on them.
 func (t *timer) linear(typ kernels.DType, n, k int) (out []report.Timing, err error) {
-	w, err := kernel.NewWeight([]*kernels.Tensor{{Name: "w", Type: typ, Rows: n, Cols: k}}, false, false)
+	w, err := someWeight(typ, n, k)
 	if err != nil {
 		return nil, err
 	}

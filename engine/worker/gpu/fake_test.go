@@ -90,6 +90,21 @@ func TestDoctor(t *testing.T) {
 }
 
 // A GPU that is far too slow for all of it is measured as far as the time goes.
+// Each matrix that is measured can be laid out, however few of them the time of
+// TestBench is enough for.
+func TestBenchedLinears(t *testing.T) {
+	for _, typ := range linearTypes {
+		for _, shape := range linearShapes[:2] {
+			if shape[1]%typ.BlockValues() != 0 {
+				continue
+			}
+			if _, err := someWeight(typ, shape[0], shape[1]); err != nil {
+				t.Error(typ, shape, err)
+			}
+		}
+	}
+}
+
 func TestBench(t *testing.T) {
 	var b report.Bench
 	if stderr, err := ask(t, &b, CommandBench, report.Query{Device: "cuda:0", Seconds: 1}, twoGPUs); err != nil {
