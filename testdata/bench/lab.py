@@ -103,7 +103,7 @@ def soak(a):
             rows.append((s.resident(), r["itl_ms"]["p99"]))
             row(f"{(time.time() - began) / 60:.1f}", f"{rows[-1][0]:.1f}", f"{r['output_tok_s']:.1f}", f"{r['itl_ms']['p50']:.1f}", f"{r['itl_ms']['p99']:.1f}",
                 f"{r['ttft_ms']['p95']:.0f}")
-    print(f"\nresident {rows[-1][0] / rows[1][0]:.3f} of what it was after a fifth; ITL p99 of the last fifth by the first's "
+    print(f"\nresident {rows[-1][0] / rows[4][0]:.3f} of what it was after half (until then the cache fills up); ITL p99 of the last fifth by the first's "
           f"{(rows[-1][1] + rows[-2][1]) / (rows[0][1] + rows[1][1]):.3f}")
 
 
