@@ -34,7 +34,7 @@ func TestPicking(t *testing.T) {
 					x[r.IntN(n)] = float32(math.NaN())
 					x[r.IntN(n)] = float32(math.Inf(-1))
 				}
-				top := largest(x)
+				top := portable.largest(x)
 				if got := ks.largest(x); got != top {
 					t.Fatalf("%s: the largest of %d is %v, portable %v", path, n, got, top)
 				}

@@ -181,16 +181,6 @@ func geluMul(dst, a, b []float32) {
 	}
 }
 
-func largest(x []float32) float32 {
-	top := float32(math.Inf(-1))
-	for _, v := range x {
-		if v > top {
-			top = v
-		}
-	}
-	return top
-}
-
 func powers(dst, x []float32, top, scale float32) float32 {
 	n := len(x) &^ 7
 	var lanes [8]float32

@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"hearth/kernels"
+	"hearth/kernels/pick"
 )
 
 // portable is the set without assembly.
@@ -23,7 +24,7 @@ var portable = kernelSet{
 	half:       half,
 	sumSquares: sumSquares,
 	scaleMul:   scaleMul,
-	largest:    largest,
+	largest:    pick.Plain.Largest,
 	powers:     powers,
 	add:        add,
 	siluMul:    siluMul,

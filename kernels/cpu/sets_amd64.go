@@ -202,7 +202,7 @@ func avx2SumSquares(x []float32) float32 {
 
 func avx2Largest(x []float32) float32 {
 	n := len(x) &^ 15
-	top := largest(x[n:])
+	top := portable.largest(x[n:])
 	if n > 0 {
 		top = max(top, largestAVX2(&x[0], n/16))
 	}
