@@ -39,7 +39,7 @@ func Need(p *kernels.Program, rows int, o Options) (Needs, error) {
 				expanded = max(expanded, t.Cols/s.values*s.expandedBytes())
 			}
 		}
-		if u.embed {
+		if u.embed && !d.readBack(kernels.TensorID(i), u) {
 			n.MappedBytes += int64(len(t.Data))
 		}
 	}

@@ -11,25 +11,13 @@ func (d *Device) rowOp(th int, o *kernels.Op, r int) {
 	dst := d.regs[o.Dst].row(r)
 	switch o.Kind {
 	case kernels.OpEmbed:
-		d.embed(dst, o, r)
+		d.embed(th, dst, o, r)
 	case kernels.OpRMSNorm:
 		d.normRow(dst, d.regs[o.A].row(r), o)
 	case kernels.OpRope:
 		d.ropeRow(dst, o.Rope, r)
 	default:
 		d.pointwise(o, r, 0, len(dst))
-	}
-}
-
-func (d *Device) embed(dst []float32, o *kernels.Op, r int) {
-	t := &d.p.Tensors[o.W]
-	n := t.Type.RowBytes(t.Cols)
-	at := int(d.batch.Tokens[r]) * n
-	if err := kernels.Dequantize(dst, t.Type, t.Data[at:at+n]); err != nil {
-		panic("BUG: a validated embedding does not dequantize: " + err.Error())
-	}
-	if o.Factor != 1 {
-		scaleRow(dst, o.Factor)
 	}
 }
 

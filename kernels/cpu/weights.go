@@ -13,6 +13,8 @@ type weight struct {
 	panels []byte          // repacked for linear ops; nil if not needed
 	stride int             // bytes of a panel
 	vector []float32       // of a norm weight or bias, padded to whole panels
+
+	readBack bool // rows that embed tokens are read from panels
 }
 
 func isFloat(t kernels.DType) bool { return t == kernels.F32 || t == kernels.F16 || t == kernels.BF16 }
@@ -59,6 +61,7 @@ func (d *Device) loadWeights() error {
 			continue
 		}
 		w.stride = panelBytes(w.t)
+		w.readBack = d.readBack(kernels.TensorID(i), use[i])
 		if typ := stored(w.t); typ != w.t.Type || w.t.Order != nil {
 			w.t = &kernels.Tensor{Name: w.t.Name, Type: typ, Rows: w.t.Rows, Cols: w.t.Cols}
 		}
@@ -96,7 +99,7 @@ func (d *Device) fillAll(use []uses, total int) {
 		if done += len(w.panels); d.o.Progress != nil && w.stride > 0 {
 			d.o.Progress(int64(done), int64(total))
 		}
-		if d.o.Release != nil && !use[i].embed && (w.panels != nil || !use[i].linear) {
+		if d.o.Release != nil && (!use[i].embed || w.readBack) {
 			d.o.Release(d.p.Tensors[i].Data)
 		}
 	}

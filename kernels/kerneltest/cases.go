@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"hearth/kernels"
 )
@@ -131,7 +132,17 @@ func embeds(add func(Case)) {
 		p.Tensors[0] = Tensor(rng, "e", t, vocab, 768, 1)
 		p.Ops[0].Factor = 27.712812
 		add(Case{Name: fmt.Sprintf("embed/%v", t), Program: output(p, 0), KV: smallKV, Steps: flats(rng), Tol: 1e-6, TolQ8: 1e-6})
+		add(Case{Name: fmt.Sprintf("embed/%v/tied", t), Program: tied(p), KV: smallKV, Steps: flats(rng), Tol: 1e-6, TolQ8: 1e-6})
 	}
+}
+
+// tied is p, whose first op embeds by its first tensor, with a multiplication by
+// that tensor, too; what was the final state stays it.
+func tied(p *kernels.Program) *kernels.Program {
+	q := *p
+	q.Regs = append(slices.Clone(p.Regs), p.Tensors[0].Rows)
+	q.Ops = append(slices.Clone(p.Ops), kernels.Op{Kind: kernels.OpLinear, Dst: kernels.Reg(len(p.Regs)), A: p.Ops[0].Dst, W: 0, Bias: kernels.NoTensor})
+	return &q
 }
 
 func norms(add func(Case)) {
