@@ -383,3 +383,18 @@ func readBytesAVX2(p *byte, n int)
 
 // pause tells the processor that a loop waits for memory to change.
 func pause()
+
+//go:noescape
+func fmatFlushx1(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int)
+
+//go:noescape
+func fmatFlushx2(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int)
+
+//go:noescape
+func fmatFlushx3(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int)
+
+//go:noescape
+func fmatFlushx4(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int)
+
+//go:noescape
+func roundFloatsAVX2(dst *float32, x *float32, vecs int)

@@ -26021,3 +26021,1053 @@ loop:
 TEXT ·pause(SB), NOSPLIT, $0
 	PAUSE
 	RET
+
+// func fmatFlushx1(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int)
+// Requires: AVX, AVX2, FMA3, MMX+, SSE
+TEXT ·fmatFlushx1(SB), NOSPLIT, $8-72
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008000, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	MOVQ    dst+0(FP), AX
+	MOVQ    ldd+8(FP), CX
+	MOVQ    w+16(FP), CX
+	MOVQ    stride+24(FP), DX
+	MOVQ    x+32(FP), BX
+	MOVQ    ldx+40(FP), SI
+	MOVQ    ahead+64(FP), SI
+	MOVQ    count+56(FP), DI
+
+wide:
+	CMPQ   DI, $0x04
+	JL     single
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   BX, R8
+	MOVQ   k+48(FP), R9
+	MOVQ   CX, R10
+	LEAQ   (R10)(DX*1), R11
+	LEAQ   (R11)(DX*1), R12
+	LEAQ   (R12)(DX*1), R13
+	LEAQ   (R13)(DX*1), CX
+
+widefour:
+	CMPQ         R9, $0x04
+	JL           wideone
+	PREFETCHT0   (R10)(SI*1)
+	PREFETCHT0   (R11)(SI*1)
+	PREFETCHT0   (R12)(SI*1)
+	PREFETCHT0   (R13)(SI*1)
+	VPMOVZXWD    (R10), Y4
+	VPSLLD       $0x10, Y4, Y4
+	VPMOVZXWD    (R11), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VPMOVZXWD    (R12), Y6
+	VPSLLD       $0x10, Y6, Y6
+	VPMOVZXWD    (R13), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VBROADCASTSS (R8), Y8
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y3
+	VPMOVZXWD    16(R10), Y4
+	VPSLLD       $0x10, Y4, Y4
+	VPMOVZXWD    16(R11), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VPMOVZXWD    16(R12), Y6
+	VPSLLD       $0x10, Y6, Y6
+	VPMOVZXWD    16(R13), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VBROADCASTSS 4(R8), Y8
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y3
+	VPMOVZXWD    32(R10), Y4
+	VPSLLD       $0x10, Y4, Y4
+	VPMOVZXWD    32(R11), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VPMOVZXWD    32(R12), Y6
+	VPSLLD       $0x10, Y6, Y6
+	VPMOVZXWD    32(R13), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VBROADCASTSS 8(R8), Y8
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y3
+	VPMOVZXWD    48(R10), Y4
+	VPSLLD       $0x10, Y4, Y4
+	VPMOVZXWD    48(R11), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VPMOVZXWD    48(R12), Y6
+	VPSLLD       $0x10, Y6, Y6
+	VPMOVZXWD    48(R13), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VBROADCASTSS 12(R8), Y8
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y3
+	ADDQ         $0x40, R10
+	ADDQ         $0x40, R11
+	ADDQ         $0x40, R12
+	ADDQ         $0x40, R13
+	ADDQ         $0x10, R8
+	SUBQ         $0x04, R9
+	JMP          widefour
+
+wideone:
+	TESTQ        R9, R9
+	JZ           wideout
+	VPMOVZXWD    (R10), Y4
+	VPSLLD       $0x10, Y4, Y4
+	VPMOVZXWD    (R11), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VPMOVZXWD    (R12), Y6
+	VPSLLD       $0x10, Y6, Y6
+	VPMOVZXWD    (R13), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VBROADCASTSS (R8), Y8
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y3
+	ADDQ         $0x10, R10
+	ADDQ         $0x10, R11
+	ADDQ         $0x10, R12
+	ADDQ         $0x10, R13
+	ADDQ         $0x04, R8
+	DECQ         R9
+	JMP          wideone
+
+wideout:
+	MOVQ    AX, R8
+	VMOVUPS Y0, (R8)
+	VMOVUPS Y1, 32(R8)
+	VMOVUPS Y2, 64(R8)
+	VMOVUPS Y3, 96(R8)
+	ADDQ    $0x00000080, AX
+	SUBQ    $0x04, DI
+	JMP     wide
+
+single:
+	TESTQ  DI, DI
+	JZ     done
+	VXORPS Y0, Y0, Y0
+	MOVQ   BX, R8
+	MOVQ   k+48(FP), R9
+	MOVQ   CX, R10
+	LEAQ   (R10)(DX*1), CX
+
+singlefour:
+	CMPQ         R9, $0x04
+	JL           singleone
+	PREFETCHT0   (R10)(SI*1)
+	VPMOVZXWD    (R10), Y1
+	VPSLLD       $0x10, Y1, Y1
+	VBROADCASTSS (R8), Y2
+	VFMADD231PS  Y2, Y1, Y0
+	VPMOVZXWD    16(R10), Y1
+	VPSLLD       $0x10, Y1, Y1
+	VBROADCASTSS 4(R8), Y2
+	VFMADD231PS  Y2, Y1, Y0
+	VPMOVZXWD    32(R10), Y1
+	VPSLLD       $0x10, Y1, Y1
+	VBROADCASTSS 8(R8), Y2
+	VFMADD231PS  Y2, Y1, Y0
+	VPMOVZXWD    48(R10), Y1
+	VPSLLD       $0x10, Y1, Y1
+	VBROADCASTSS 12(R8), Y2
+	VFMADD231PS  Y2, Y1, Y0
+	ADDQ         $0x40, R10
+	ADDQ         $0x10, R8
+	SUBQ         $0x04, R9
+	JMP          singlefour
+
+singleone:
+	TESTQ        R9, R9
+	JZ           singleout
+	VPMOVZXWD    (R10), Y1
+	VPSLLD       $0x10, Y1, Y1
+	VBROADCASTSS (R8), Y2
+	VFMADD231PS  Y2, Y1, Y0
+	ADDQ         $0x10, R10
+	ADDQ         $0x04, R8
+	DECQ         R9
+	JMP          singleone
+
+singleout:
+	MOVQ    AX, R8
+	VMOVUPS Y0, (R8)
+	ADDQ    $0x20, AX
+	DECQ    DI
+	JMP     single
+
+done:
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func fmatFlushx2(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int)
+// Requires: AVX, AVX2, FMA3, MMX+, SSE
+TEXT ·fmatFlushx2(SB), NOSPLIT, $8-72
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008000, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	MOVQ    dst+0(FP), AX
+	MOVQ    ldd+8(FP), CX
+	MOVQ    w+16(FP), DX
+	MOVQ    stride+24(FP), BX
+	MOVQ    x+32(FP), SI
+	MOVQ    ldx+40(FP), DI
+	MOVQ    ahead+64(FP), R8
+	MOVQ    count+56(FP), R9
+
+wide:
+	CMPQ   R9, $0x02
+	JL     single
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   SI, R10
+	MOVQ   k+48(FP), R11
+	MOVQ   DX, R12
+	LEAQ   (R12)(BX*1), R13
+	LEAQ   (R13)(BX*1), DX
+
+widefour:
+	CMPQ         R11, $0x04
+	JL           wideone
+	PREFETCHT0   (R12)(R8*1)
+	PREFETCHT0   (R13)(R8*1)
+	VPMOVZXWD    (R12), Y4
+	VPSLLD       $0x10, Y4, Y4
+	VPMOVZXWD    (R13), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VBROADCASTSS (R10), Y6
+	VFMADD231PS  Y6, Y4, Y0
+	VFMADD231PS  Y6, Y5, Y2
+	VBROADCASTSS (R10)(DI*1), Y6
+	VFMADD231PS  Y6, Y4, Y1
+	VFMADD231PS  Y6, Y5, Y3
+	VPMOVZXWD    16(R12), Y4
+	VPSLLD       $0x10, Y4, Y4
+	VPMOVZXWD    16(R13), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VBROADCASTSS 4(R10), Y6
+	VFMADD231PS  Y6, Y4, Y0
+	VFMADD231PS  Y6, Y5, Y2
+	VBROADCASTSS 4(R10)(DI*1), Y6
+	VFMADD231PS  Y6, Y4, Y1
+	VFMADD231PS  Y6, Y5, Y3
+	VPMOVZXWD    32(R12), Y4
+	VPSLLD       $0x10, Y4, Y4
+	VPMOVZXWD    32(R13), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VBROADCASTSS 8(R10), Y6
+	VFMADD231PS  Y6, Y4, Y0
+	VFMADD231PS  Y6, Y5, Y2
+	VBROADCASTSS 8(R10)(DI*1), Y6
+	VFMADD231PS  Y6, Y4, Y1
+	VFMADD231PS  Y6, Y5, Y3
+	VPMOVZXWD    48(R12), Y4
+	VPSLLD       $0x10, Y4, Y4
+	VPMOVZXWD    48(R13), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VBROADCASTSS 12(R10), Y6
+	VFMADD231PS  Y6, Y4, Y0
+	VFMADD231PS  Y6, Y5, Y2
+	VBROADCASTSS 12(R10)(DI*1), Y6
+	VFMADD231PS  Y6, Y4, Y1
+	VFMADD231PS  Y6, Y5, Y3
+	ADDQ         $0x40, R12
+	ADDQ         $0x40, R13
+	ADDQ         $0x10, R10
+	SUBQ         $0x04, R11
+	JMP          widefour
+
+wideone:
+	TESTQ        R11, R11
+	JZ           wideout
+	VPMOVZXWD    (R12), Y4
+	VPSLLD       $0x10, Y4, Y4
+	VPMOVZXWD    (R13), Y5
+	VPSLLD       $0x10, Y5, Y5
+	VBROADCASTSS (R10), Y6
+	VFMADD231PS  Y6, Y4, Y0
+	VFMADD231PS  Y6, Y5, Y2
+	VBROADCASTSS (R10)(DI*1), Y6
+	VFMADD231PS  Y6, Y4, Y1
+	VFMADD231PS  Y6, Y5, Y3
+	ADDQ         $0x10, R12
+	ADDQ         $0x10, R13
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JMP          wideone
+
+wideout:
+	MOVQ    AX, R10
+	VMOVUPS Y0, (R10)
+	VMOVUPS Y2, 32(R10)
+	ADDQ    CX, R10
+	VMOVUPS Y1, (R10)
+	VMOVUPS Y3, 32(R10)
+	ADDQ    $0x40, AX
+	SUBQ    $0x02, R9
+	JMP     wide
+
+single:
+	TESTQ  R9, R9
+	JZ     done
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	MOVQ   SI, R10
+	MOVQ   k+48(FP), R11
+	MOVQ   DX, R12
+	LEAQ   (R12)(BX*1), DX
+
+singlefour:
+	CMPQ         R11, $0x04
+	JL           singleone
+	PREFETCHT0   (R12)(R8*1)
+	VPMOVZXWD    (R12), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VBROADCASTSS (R10), Y3
+	VFMADD231PS  Y3, Y2, Y0
+	VBROADCASTSS (R10)(DI*1), Y3
+	VFMADD231PS  Y3, Y2, Y1
+	VPMOVZXWD    16(R12), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VBROADCASTSS 4(R10), Y3
+	VFMADD231PS  Y3, Y2, Y0
+	VBROADCASTSS 4(R10)(DI*1), Y3
+	VFMADD231PS  Y3, Y2, Y1
+	VPMOVZXWD    32(R12), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VBROADCASTSS 8(R10), Y3
+	VFMADD231PS  Y3, Y2, Y0
+	VBROADCASTSS 8(R10)(DI*1), Y3
+	VFMADD231PS  Y3, Y2, Y1
+	VPMOVZXWD    48(R12), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VBROADCASTSS 12(R10), Y3
+	VFMADD231PS  Y3, Y2, Y0
+	VBROADCASTSS 12(R10)(DI*1), Y3
+	VFMADD231PS  Y3, Y2, Y1
+	ADDQ         $0x40, R12
+	ADDQ         $0x10, R10
+	SUBQ         $0x04, R11
+	JMP          singlefour
+
+singleone:
+	TESTQ        R11, R11
+	JZ           singleout
+	VPMOVZXWD    (R12), Y2
+	VPSLLD       $0x10, Y2, Y2
+	VBROADCASTSS (R10), Y3
+	VFMADD231PS  Y3, Y2, Y0
+	VBROADCASTSS (R10)(DI*1), Y3
+	VFMADD231PS  Y3, Y2, Y1
+	ADDQ         $0x10, R12
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JMP          singleone
+
+singleout:
+	MOVQ    AX, R10
+	VMOVUPS Y0, (R10)
+	ADDQ    CX, R10
+	VMOVUPS Y1, (R10)
+	ADDQ    $0x20, AX
+	DECQ    R9
+	JMP     single
+
+done:
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func fmatFlushx3(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int)
+// Requires: AVX, AVX2, FMA3, MMX+, SSE
+TEXT ·fmatFlushx3(SB), NOSPLIT, $8-72
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008000, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	MOVQ    dst+0(FP), AX
+	MOVQ    ldd+8(FP), CX
+	MOVQ    w+16(FP), DX
+	MOVQ    stride+24(FP), BX
+	MOVQ    x+32(FP), SI
+	MOVQ    ldx+40(FP), DI
+	MOVQ    ahead+64(FP), R8
+	MOVQ    count+56(FP), R9
+
+wide:
+	CMPQ   R9, $0x02
+	JL     single
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	MOVQ   SI, R10
+	MOVQ   k+48(FP), R11
+	MOVQ   DX, R12
+	LEAQ   (R12)(BX*1), R13
+	LEAQ   (R13)(BX*1), DX
+
+widefour:
+	CMPQ         R11, $0x04
+	JL           wideone
+	PREFETCHT0   (R12)(R8*1)
+	PREFETCHT0   (R13)(R8*1)
+	VPMOVZXWD    (R12), Y6
+	VPSLLD       $0x10, Y6, Y6
+	VPMOVZXWD    (R13), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VBROADCASTSS (R10), Y8
+	VFMADD231PS  Y8, Y6, Y0
+	VFMADD231PS  Y8, Y7, Y3
+	VBROADCASTSS (R10)(DI*1), Y8
+	VFMADD231PS  Y8, Y6, Y1
+	VFMADD231PS  Y8, Y7, Y4
+	VBROADCASTSS (R10)(DI*2), Y8
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y5
+	VPMOVZXWD    16(R12), Y6
+	VPSLLD       $0x10, Y6, Y6
+	VPMOVZXWD    16(R13), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VBROADCASTSS 4(R10), Y8
+	VFMADD231PS  Y8, Y6, Y0
+	VFMADD231PS  Y8, Y7, Y3
+	VBROADCASTSS 4(R10)(DI*1), Y8
+	VFMADD231PS  Y8, Y6, Y1
+	VFMADD231PS  Y8, Y7, Y4
+	VBROADCASTSS 4(R10)(DI*2), Y8
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y5
+	VPMOVZXWD    32(R12), Y6
+	VPSLLD       $0x10, Y6, Y6
+	VPMOVZXWD    32(R13), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VBROADCASTSS 8(R10), Y8
+	VFMADD231PS  Y8, Y6, Y0
+	VFMADD231PS  Y8, Y7, Y3
+	VBROADCASTSS 8(R10)(DI*1), Y8
+	VFMADD231PS  Y8, Y6, Y1
+	VFMADD231PS  Y8, Y7, Y4
+	VBROADCASTSS 8(R10)(DI*2), Y8
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y5
+	VPMOVZXWD    48(R12), Y6
+	VPSLLD       $0x10, Y6, Y6
+	VPMOVZXWD    48(R13), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VBROADCASTSS 12(R10), Y8
+	VFMADD231PS  Y8, Y6, Y0
+	VFMADD231PS  Y8, Y7, Y3
+	VBROADCASTSS 12(R10)(DI*1), Y8
+	VFMADD231PS  Y8, Y6, Y1
+	VFMADD231PS  Y8, Y7, Y4
+	VBROADCASTSS 12(R10)(DI*2), Y8
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y5
+	ADDQ         $0x40, R12
+	ADDQ         $0x40, R13
+	ADDQ         $0x10, R10
+	SUBQ         $0x04, R11
+	JMP          widefour
+
+wideone:
+	TESTQ        R11, R11
+	JZ           wideout
+	VPMOVZXWD    (R12), Y6
+	VPSLLD       $0x10, Y6, Y6
+	VPMOVZXWD    (R13), Y7
+	VPSLLD       $0x10, Y7, Y7
+	VBROADCASTSS (R10), Y8
+	VFMADD231PS  Y8, Y6, Y0
+	VFMADD231PS  Y8, Y7, Y3
+	VBROADCASTSS (R10)(DI*1), Y8
+	VFMADD231PS  Y8, Y6, Y1
+	VFMADD231PS  Y8, Y7, Y4
+	VBROADCASTSS (R10)(DI*2), Y8
+	VFMADD231PS  Y8, Y6, Y2
+	VFMADD231PS  Y8, Y7, Y5
+	ADDQ         $0x10, R12
+	ADDQ         $0x10, R13
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JMP          wideone
+
+wideout:
+	MOVQ    AX, R10
+	VMOVUPS Y0, (R10)
+	VMOVUPS Y3, 32(R10)
+	ADDQ    CX, R10
+	VMOVUPS Y1, (R10)
+	VMOVUPS Y4, 32(R10)
+	ADDQ    CX, R10
+	VMOVUPS Y2, (R10)
+	VMOVUPS Y5, 32(R10)
+	ADDQ    $0x40, AX
+	SUBQ    $0x02, R9
+	JMP     wide
+
+single:
+	TESTQ  R9, R9
+	JZ     done
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	MOVQ   SI, R10
+	MOVQ   k+48(FP), R11
+	MOVQ   DX, R12
+	LEAQ   (R12)(BX*1), DX
+
+singlefour:
+	CMPQ         R11, $0x04
+	JL           singleone
+	PREFETCHT0   (R12)(R8*1)
+	VPMOVZXWD    (R12), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VBROADCASTSS (R10), Y4
+	VFMADD231PS  Y4, Y3, Y0
+	VBROADCASTSS (R10)(DI*1), Y4
+	VFMADD231PS  Y4, Y3, Y1
+	VBROADCASTSS (R10)(DI*2), Y4
+	VFMADD231PS  Y4, Y3, Y2
+	VPMOVZXWD    16(R12), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VBROADCASTSS 4(R10), Y4
+	VFMADD231PS  Y4, Y3, Y0
+	VBROADCASTSS 4(R10)(DI*1), Y4
+	VFMADD231PS  Y4, Y3, Y1
+	VBROADCASTSS 4(R10)(DI*2), Y4
+	VFMADD231PS  Y4, Y3, Y2
+	VPMOVZXWD    32(R12), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VBROADCASTSS 8(R10), Y4
+	VFMADD231PS  Y4, Y3, Y0
+	VBROADCASTSS 8(R10)(DI*1), Y4
+	VFMADD231PS  Y4, Y3, Y1
+	VBROADCASTSS 8(R10)(DI*2), Y4
+	VFMADD231PS  Y4, Y3, Y2
+	VPMOVZXWD    48(R12), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VBROADCASTSS 12(R10), Y4
+	VFMADD231PS  Y4, Y3, Y0
+	VBROADCASTSS 12(R10)(DI*1), Y4
+	VFMADD231PS  Y4, Y3, Y1
+	VBROADCASTSS 12(R10)(DI*2), Y4
+	VFMADD231PS  Y4, Y3, Y2
+	ADDQ         $0x40, R12
+	ADDQ         $0x10, R10
+	SUBQ         $0x04, R11
+	JMP          singlefour
+
+singleone:
+	TESTQ        R11, R11
+	JZ           singleout
+	VPMOVZXWD    (R12), Y3
+	VPSLLD       $0x10, Y3, Y3
+	VBROADCASTSS (R10), Y4
+	VFMADD231PS  Y4, Y3, Y0
+	VBROADCASTSS (R10)(DI*1), Y4
+	VFMADD231PS  Y4, Y3, Y1
+	VBROADCASTSS (R10)(DI*2), Y4
+	VFMADD231PS  Y4, Y3, Y2
+	ADDQ         $0x10, R12
+	ADDQ         $0x04, R10
+	DECQ         R11
+	JMP          singleone
+
+singleout:
+	MOVQ    AX, R10
+	VMOVUPS Y0, (R10)
+	ADDQ    CX, R10
+	VMOVUPS Y1, (R10)
+	ADDQ    CX, R10
+	VMOVUPS Y2, (R10)
+	ADDQ    $0x20, AX
+	DECQ    R9
+	JMP     single
+
+done:
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func fmatFlushx4(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int)
+// Requires: AVX, AVX2, FMA3, MMX+, SSE
+TEXT ·fmatFlushx4(SB), NOSPLIT, $8-72
+	STMXCSR (SP)
+	MOVL    (SP), AX
+	ORL     $0x00008000, AX
+	MOVL    AX, 4(SP)
+	LDMXCSR 4(SP)
+	MOVQ    dst+0(FP), AX
+	MOVQ    ldd+8(FP), CX
+	MOVQ    w+16(FP), DX
+	MOVQ    stride+24(FP), BX
+	MOVQ    x+32(FP), SI
+	MOVQ    ldx+40(FP), DI
+	MOVQ    ahead+64(FP), R8
+	MOVQ    count+56(FP), R9
+
+wide:
+	CMPQ   R9, $0x02
+	JL     single
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ   SI, R10
+	LEAQ   (R10)(DI*2), R12
+	ADDQ   DI, R12
+	MOVQ   k+48(FP), R11
+	MOVQ   DX, R13
+	LEAQ   (R13)(BX*1), R14
+	LEAQ   (R14)(BX*1), DX
+
+widefour:
+	CMPQ         R11, $0x04
+	JL           wideone
+	PREFETCHT0   (R13)(R8*1)
+	PREFETCHT0   (R14)(R8*1)
+	VPMOVZXWD    (R13), Y8
+	VPSLLD       $0x10, Y8, Y8
+	VPMOVZXWD    (R14), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VBROADCASTSS (R10), Y10
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
+	VBROADCASTSS (R10)(DI*1), Y10
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
+	VBROADCASTSS (R10)(DI*2), Y10
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
+	VBROADCASTSS (R12), Y10
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
+	VPMOVZXWD    16(R13), Y8
+	VPSLLD       $0x10, Y8, Y8
+	VPMOVZXWD    16(R14), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VBROADCASTSS 4(R10), Y10
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
+	VBROADCASTSS 4(R10)(DI*1), Y10
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
+	VBROADCASTSS 4(R10)(DI*2), Y10
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
+	VBROADCASTSS 4(R12), Y10
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
+	VPMOVZXWD    32(R13), Y8
+	VPSLLD       $0x10, Y8, Y8
+	VPMOVZXWD    32(R14), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VBROADCASTSS 8(R10), Y10
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
+	VBROADCASTSS 8(R10)(DI*1), Y10
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
+	VBROADCASTSS 8(R10)(DI*2), Y10
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
+	VBROADCASTSS 8(R12), Y10
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
+	VPMOVZXWD    48(R13), Y8
+	VPSLLD       $0x10, Y8, Y8
+	VPMOVZXWD    48(R14), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VBROADCASTSS 12(R10), Y10
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
+	VBROADCASTSS 12(R10)(DI*1), Y10
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
+	VBROADCASTSS 12(R10)(DI*2), Y10
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
+	VBROADCASTSS 12(R12), Y10
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
+	ADDQ         $0x40, R13
+	ADDQ         $0x40, R14
+	ADDQ         $0x10, R10
+	ADDQ         $0x10, R12
+	SUBQ         $0x04, R11
+	JMP          widefour
+
+wideone:
+	TESTQ        R11, R11
+	JZ           wideout
+	VPMOVZXWD    (R13), Y8
+	VPSLLD       $0x10, Y8, Y8
+	VPMOVZXWD    (R14), Y9
+	VPSLLD       $0x10, Y9, Y9
+	VBROADCASTSS (R10), Y10
+	VFMADD231PS  Y10, Y8, Y0
+	VFMADD231PS  Y10, Y9, Y4
+	VBROADCASTSS (R10)(DI*1), Y10
+	VFMADD231PS  Y10, Y8, Y1
+	VFMADD231PS  Y10, Y9, Y5
+	VBROADCASTSS (R10)(DI*2), Y10
+	VFMADD231PS  Y10, Y8, Y2
+	VFMADD231PS  Y10, Y9, Y6
+	VBROADCASTSS (R12), Y10
+	VFMADD231PS  Y10, Y8, Y3
+	VFMADD231PS  Y10, Y9, Y7
+	ADDQ         $0x10, R13
+	ADDQ         $0x10, R14
+	ADDQ         $0x04, R10
+	ADDQ         $0x04, R12
+	DECQ         R11
+	JMP          wideone
+
+wideout:
+	MOVQ    AX, R10
+	VMOVUPS Y0, (R10)
+	VMOVUPS Y4, 32(R10)
+	ADDQ    CX, R10
+	VMOVUPS Y1, (R10)
+	VMOVUPS Y5, 32(R10)
+	ADDQ    CX, R10
+	VMOVUPS Y2, (R10)
+	VMOVUPS Y6, 32(R10)
+	ADDQ    CX, R10
+	VMOVUPS Y3, (R10)
+	VMOVUPS Y7, 32(R10)
+	ADDQ    $0x40, AX
+	SUBQ    $0x02, R9
+	JMP     wide
+
+single:
+	TESTQ  R9, R9
+	JZ     done
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   SI, R10
+	LEAQ   (R10)(DI*2), R12
+	ADDQ   DI, R12
+	MOVQ   k+48(FP), R11
+	MOVQ   DX, R13
+	LEAQ   (R13)(BX*1), DX
+
+singlefour:
+	CMPQ         R11, $0x04
+	JL           singleone
+	PREFETCHT0   (R13)(R8*1)
+	VPMOVZXWD    (R13), Y4
+	VPSLLD       $0x10, Y4, Y4
+	VBROADCASTSS (R10), Y5
+	VFMADD231PS  Y5, Y4, Y0
+	VBROADCASTSS (R10)(DI*1), Y5
+	VFMADD231PS  Y5, Y4, Y1
+	VBROADCASTSS (R10)(DI*2), Y5
+	VFMADD231PS  Y5, Y4, Y2
+	VBROADCASTSS (R12), Y5
+	VFMADD231PS  Y5, Y4, Y3
+	VPMOVZXWD    16(R13), Y4
+	VPSLLD       $0x10, Y4, Y4
+	VBROADCASTSS 4(R10), Y5
+	VFMADD231PS  Y5, Y4, Y0
+	VBROADCASTSS 4(R10)(DI*1), Y5
+	VFMADD231PS  Y5, Y4, Y1
+	VBROADCASTSS 4(R10)(DI*2), Y5
+	VFMADD231PS  Y5, Y4, Y2
+	VBROADCASTSS 4(R12), Y5
+	VFMADD231PS  Y5, Y4, Y3
+	VPMOVZXWD    32(R13), Y4
+	VPSLLD       $0x10, Y4, Y4
+	VBROADCASTSS 8(R10), Y5
+	VFMADD231PS  Y5, Y4, Y0
+	VBROADCASTSS 8(R10)(DI*1), Y5
+	VFMADD231PS  Y5, Y4, Y1
+	VBROADCASTSS 8(R10)(DI*2), Y5
+	VFMADD231PS  Y5, Y4, Y2
+	VBROADCASTSS 8(R12), Y5
+	VFMADD231PS  Y5, Y4, Y3
+	VPMOVZXWD    48(R13), Y4
+	VPSLLD       $0x10, Y4, Y4
+	VBROADCASTSS 12(R10), Y5
+	VFMADD231PS  Y5, Y4, Y0
+	VBROADCASTSS 12(R10)(DI*1), Y5
+	VFMADD231PS  Y5, Y4, Y1
+	VBROADCASTSS 12(R10)(DI*2), Y5
+	VFMADD231PS  Y5, Y4, Y2
+	VBROADCASTSS 12(R12), Y5
+	VFMADD231PS  Y5, Y4, Y3
+	ADDQ         $0x40, R13
+	ADDQ         $0x10, R10
+	ADDQ         $0x10, R12
+	SUBQ         $0x04, R11
+	JMP          singlefour
+
+singleone:
+	TESTQ        R11, R11
+	JZ           singleout
+	VPMOVZXWD    (R13), Y4
+	VPSLLD       $0x10, Y4, Y4
+	VBROADCASTSS (R10), Y5
+	VFMADD231PS  Y5, Y4, Y0
+	VBROADCASTSS (R10)(DI*1), Y5
+	VFMADD231PS  Y5, Y4, Y1
+	VBROADCASTSS (R10)(DI*2), Y5
+	VFMADD231PS  Y5, Y4, Y2
+	VBROADCASTSS (R12), Y5
+	VFMADD231PS  Y5, Y4, Y3
+	ADDQ         $0x10, R13
+	ADDQ         $0x04, R10
+	ADDQ         $0x04, R12
+	DECQ         R11
+	JMP          singleone
+
+singleout:
+	MOVQ    AX, R10
+	VMOVUPS Y0, (R10)
+	ADDQ    CX, R10
+	VMOVUPS Y1, (R10)
+	ADDQ    CX, R10
+	VMOVUPS Y2, (R10)
+	ADDQ    CX, R10
+	VMOVUPS Y3, (R10)
+	ADDQ    $0x20, AX
+	DECQ    R9
+	JMP     single
+
+done:
+	LDMXCSR (SP)
+	VZEROUPPER
+	RET
+
+// func roundFloatsAVX2(dst *float32, x *float32, vecs int)
+// Requires: AVX, AVX2
+TEXT ·roundFloatsAVX2(SB), NOSPLIT, $0-24
+	VPXOR Y0, Y0, Y0
+	MOVQ  dst+0(FP), AX
+	MOVQ  x+8(FP), CX
+	MOVQ  vecs+16(FP), DX
+
+loop:
+	TESTQ     DX, DX
+	JZ        done
+	VMOVUPS   (CX), Y1
+	VPAND     exponent<>+0(SB), Y1, Y3
+	VPCMPEQD  Y0, Y3, Y3
+	VCMPPS    $0x03, Y1, Y1, Y4
+	VPSRLD    $0x10, Y1, Y2
+	VPAND     oneInt<>+0(SB), Y2, Y2
+	VPADDD    belowHalf<>+0(SB), Y2, Y2
+	VPADDD    Y1, Y2, Y2
+	VPANDN    Y2, Y3, Y2
+	VPOR      quiet<>+0(SB), Y1, Y5
+	VBLENDVPS Y4, Y5, Y2, Y2
+	VPAND     signBit<>+0(SB), Y1, Y1
+	VPAND     Y3, Y1, Y1
+	VPOR      Y1, Y2, Y2
+	VPAND     highHalf<>+0(SB), Y2, Y2
+	VMOVUPS   Y2, (AX)
+	ADDQ      $0x20, AX
+	ADDQ      $0x20, CX
+	DECQ      DX
+	JMP       loop
+
+done:
+	VZEROUPPER
+	RET
+
+DATA exponent<>+0(SB)/1, $0x00
+DATA exponent<>+1(SB)/1, $0x00
+DATA exponent<>+2(SB)/1, $0x80
+DATA exponent<>+3(SB)/1, $0x7f
+DATA exponent<>+4(SB)/1, $0x00
+DATA exponent<>+5(SB)/1, $0x00
+DATA exponent<>+6(SB)/1, $0x80
+DATA exponent<>+7(SB)/1, $0x7f
+DATA exponent<>+8(SB)/1, $0x00
+DATA exponent<>+9(SB)/1, $0x00
+DATA exponent<>+10(SB)/1, $0x80
+DATA exponent<>+11(SB)/1, $0x7f
+DATA exponent<>+12(SB)/1, $0x00
+DATA exponent<>+13(SB)/1, $0x00
+DATA exponent<>+14(SB)/1, $0x80
+DATA exponent<>+15(SB)/1, $0x7f
+DATA exponent<>+16(SB)/1, $0x00
+DATA exponent<>+17(SB)/1, $0x00
+DATA exponent<>+18(SB)/1, $0x80
+DATA exponent<>+19(SB)/1, $0x7f
+DATA exponent<>+20(SB)/1, $0x00
+DATA exponent<>+21(SB)/1, $0x00
+DATA exponent<>+22(SB)/1, $0x80
+DATA exponent<>+23(SB)/1, $0x7f
+DATA exponent<>+24(SB)/1, $0x00
+DATA exponent<>+25(SB)/1, $0x00
+DATA exponent<>+26(SB)/1, $0x80
+DATA exponent<>+27(SB)/1, $0x7f
+DATA exponent<>+28(SB)/1, $0x00
+DATA exponent<>+29(SB)/1, $0x00
+DATA exponent<>+30(SB)/1, $0x80
+DATA exponent<>+31(SB)/1, $0x7f
+GLOBL exponent<>(SB), RODATA|NOPTR, $32
+
+DATA oneInt<>+0(SB)/1, $0x01
+DATA oneInt<>+1(SB)/1, $0x00
+DATA oneInt<>+2(SB)/1, $0x00
+DATA oneInt<>+3(SB)/1, $0x00
+DATA oneInt<>+4(SB)/1, $0x01
+DATA oneInt<>+5(SB)/1, $0x00
+DATA oneInt<>+6(SB)/1, $0x00
+DATA oneInt<>+7(SB)/1, $0x00
+DATA oneInt<>+8(SB)/1, $0x01
+DATA oneInt<>+9(SB)/1, $0x00
+DATA oneInt<>+10(SB)/1, $0x00
+DATA oneInt<>+11(SB)/1, $0x00
+DATA oneInt<>+12(SB)/1, $0x01
+DATA oneInt<>+13(SB)/1, $0x00
+DATA oneInt<>+14(SB)/1, $0x00
+DATA oneInt<>+15(SB)/1, $0x00
+DATA oneInt<>+16(SB)/1, $0x01
+DATA oneInt<>+17(SB)/1, $0x00
+DATA oneInt<>+18(SB)/1, $0x00
+DATA oneInt<>+19(SB)/1, $0x00
+DATA oneInt<>+20(SB)/1, $0x01
+DATA oneInt<>+21(SB)/1, $0x00
+DATA oneInt<>+22(SB)/1, $0x00
+DATA oneInt<>+23(SB)/1, $0x00
+DATA oneInt<>+24(SB)/1, $0x01
+DATA oneInt<>+25(SB)/1, $0x00
+DATA oneInt<>+26(SB)/1, $0x00
+DATA oneInt<>+27(SB)/1, $0x00
+DATA oneInt<>+28(SB)/1, $0x01
+DATA oneInt<>+29(SB)/1, $0x00
+DATA oneInt<>+30(SB)/1, $0x00
+DATA oneInt<>+31(SB)/1, $0x00
+GLOBL oneInt<>(SB), RODATA|NOPTR, $32
+
+DATA belowHalf<>+0(SB)/1, $0xff
+DATA belowHalf<>+1(SB)/1, $0x7f
+DATA belowHalf<>+2(SB)/1, $0x00
+DATA belowHalf<>+3(SB)/1, $0x00
+DATA belowHalf<>+4(SB)/1, $0xff
+DATA belowHalf<>+5(SB)/1, $0x7f
+DATA belowHalf<>+6(SB)/1, $0x00
+DATA belowHalf<>+7(SB)/1, $0x00
+DATA belowHalf<>+8(SB)/1, $0xff
+DATA belowHalf<>+9(SB)/1, $0x7f
+DATA belowHalf<>+10(SB)/1, $0x00
+DATA belowHalf<>+11(SB)/1, $0x00
+DATA belowHalf<>+12(SB)/1, $0xff
+DATA belowHalf<>+13(SB)/1, $0x7f
+DATA belowHalf<>+14(SB)/1, $0x00
+DATA belowHalf<>+15(SB)/1, $0x00
+DATA belowHalf<>+16(SB)/1, $0xff
+DATA belowHalf<>+17(SB)/1, $0x7f
+DATA belowHalf<>+18(SB)/1, $0x00
+DATA belowHalf<>+19(SB)/1, $0x00
+DATA belowHalf<>+20(SB)/1, $0xff
+DATA belowHalf<>+21(SB)/1, $0x7f
+DATA belowHalf<>+22(SB)/1, $0x00
+DATA belowHalf<>+23(SB)/1, $0x00
+DATA belowHalf<>+24(SB)/1, $0xff
+DATA belowHalf<>+25(SB)/1, $0x7f
+DATA belowHalf<>+26(SB)/1, $0x00
+DATA belowHalf<>+27(SB)/1, $0x00
+DATA belowHalf<>+28(SB)/1, $0xff
+DATA belowHalf<>+29(SB)/1, $0x7f
+DATA belowHalf<>+30(SB)/1, $0x00
+DATA belowHalf<>+31(SB)/1, $0x00
+GLOBL belowHalf<>(SB), RODATA|NOPTR, $32
+
+DATA quiet<>+0(SB)/1, $0x00
+DATA quiet<>+1(SB)/1, $0x00
+DATA quiet<>+2(SB)/1, $0x40
+DATA quiet<>+3(SB)/1, $0x00
+DATA quiet<>+4(SB)/1, $0x00
+DATA quiet<>+5(SB)/1, $0x00
+DATA quiet<>+6(SB)/1, $0x40
+DATA quiet<>+7(SB)/1, $0x00
+DATA quiet<>+8(SB)/1, $0x00
+DATA quiet<>+9(SB)/1, $0x00
+DATA quiet<>+10(SB)/1, $0x40
+DATA quiet<>+11(SB)/1, $0x00
+DATA quiet<>+12(SB)/1, $0x00
+DATA quiet<>+13(SB)/1, $0x00
+DATA quiet<>+14(SB)/1, $0x40
+DATA quiet<>+15(SB)/1, $0x00
+DATA quiet<>+16(SB)/1, $0x00
+DATA quiet<>+17(SB)/1, $0x00
+DATA quiet<>+18(SB)/1, $0x40
+DATA quiet<>+19(SB)/1, $0x00
+DATA quiet<>+20(SB)/1, $0x00
+DATA quiet<>+21(SB)/1, $0x00
+DATA quiet<>+22(SB)/1, $0x40
+DATA quiet<>+23(SB)/1, $0x00
+DATA quiet<>+24(SB)/1, $0x00
+DATA quiet<>+25(SB)/1, $0x00
+DATA quiet<>+26(SB)/1, $0x40
+DATA quiet<>+27(SB)/1, $0x00
+DATA quiet<>+28(SB)/1, $0x00
+DATA quiet<>+29(SB)/1, $0x00
+DATA quiet<>+30(SB)/1, $0x40
+DATA quiet<>+31(SB)/1, $0x00
+GLOBL quiet<>(SB), RODATA|NOPTR, $32
+
+DATA highHalf<>+0(SB)/1, $0x00
+DATA highHalf<>+1(SB)/1, $0x00
+DATA highHalf<>+2(SB)/1, $0xff
+DATA highHalf<>+3(SB)/1, $0xff
+DATA highHalf<>+4(SB)/1, $0x00
+DATA highHalf<>+5(SB)/1, $0x00
+DATA highHalf<>+6(SB)/1, $0xff
+DATA highHalf<>+7(SB)/1, $0xff
+DATA highHalf<>+8(SB)/1, $0x00
+DATA highHalf<>+9(SB)/1, $0x00
+DATA highHalf<>+10(SB)/1, $0xff
+DATA highHalf<>+11(SB)/1, $0xff
+DATA highHalf<>+12(SB)/1, $0x00
+DATA highHalf<>+13(SB)/1, $0x00
+DATA highHalf<>+14(SB)/1, $0xff
+DATA highHalf<>+15(SB)/1, $0xff
+DATA highHalf<>+16(SB)/1, $0x00
+DATA highHalf<>+17(SB)/1, $0x00
+DATA highHalf<>+18(SB)/1, $0xff
+DATA highHalf<>+19(SB)/1, $0xff
+DATA highHalf<>+20(SB)/1, $0x00
+DATA highHalf<>+21(SB)/1, $0x00
+DATA highHalf<>+22(SB)/1, $0xff
+DATA highHalf<>+23(SB)/1, $0xff
+DATA highHalf<>+24(SB)/1, $0x00
+DATA highHalf<>+25(SB)/1, $0x00
+DATA highHalf<>+26(SB)/1, $0xff
+DATA highHalf<>+27(SB)/1, $0xff
+DATA highHalf<>+28(SB)/1, $0x00
+DATA highHalf<>+29(SB)/1, $0x00
+DATA highHalf<>+30(SB)/1, $0xff
+DATA highHalf<>+31(SB)/1, $0xff
+GLOBL highHalf<>(SB), RODATA|NOPTR, $32

@@ -31,7 +31,7 @@ type linearStage struct {
 	mats  []kernels.Op // OpLinear
 	post  []kernels.Op
 
-	needInt, needFloat bool // which forms of the input the matrices read
+	needInt, needFloat, needBF16 bool // which forms of the input the matrices read
 }
 
 // attnStage: ops turn heads of Q and K (norms of one head, rotations), then the
@@ -209,9 +209,12 @@ func (d *Device) takeLinear(ops []kernels.Op, i int) (*linearStage, int) {
 		}
 		l.mats = append(l.mats, ops[i])
 		t := stored(&d.p.Tensors[ops[i].W])
-		if isFloat(t) || d.floats {
+		switch {
+		case d.inBF16(t):
+			l.needBF16 = true
+		case isFloat(t) || d.floats:
 			l.needFloat = true
-		} else {
+		default:
 			l.needInt = true
 		}
 	}

@@ -19,8 +19,9 @@ type Options struct {
 	// Threads run a step, the caller's among them; 0: one for each physical core.
 	Threads int
 	// Activations is "q8" (default: inputs of quantized matrices are rounded to
-	// 8-bit blocks) or "f32" (weights are dequantized row by row instead: exact to
-	// float32 rounding, and slower).
+	// 8-bit blocks), "bf16" (so are those, and inputs of matrices in BF16 are rounded
+	// to bf16) or "f32" (nothing is rounded, and quantized weights are dequantized row
+	// by row instead: exact to float32 rounding, and slower).
 	Activations string
 	// Path forces a kernel set, one of Paths; "" takes the best.
 	Path string
@@ -38,6 +39,7 @@ type Device struct {
 	ks      *kernelSet
 	threads int
 	floats  bool // Options.Activations is "f32"
+	bf16    bool // or "bf16"
 
 	p       *kernels.Program
 	kv      kernels.KVConfig
@@ -91,8 +93,10 @@ func New(o Options) (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Activations != "" && o.Activations != "q8" && o.Activations != "f32" {
-		return nil, fmt.Errorf("cpu: activations %q, want q8 or f32", o.Activations)
+	switch o.Activations {
+	case "", "q8", "bf16", "f32":
+	default:
+		return nil, fmt.Errorf("cpu: activations %q, want q8, bf16 or f32", o.Activations)
 	}
 	if o.Threads < 0 || o.Threads > maxThreads {
 		return nil, fmt.Errorf("cpu: %d threads, want 0 to %d", o.Threads, maxThreads)
@@ -101,7 +105,7 @@ func New(o Options) (*Device, error) {
 	if n == 0 {
 		n = max(1, min(physicalCores(), processors, maxThreads))
 	}
-	return &Device{o: o, ks: ks, threads: n, floats: o.Activations == "f32"}, nil
+	return &Device{o: o, ks: ks, threads: n, floats: o.Activations == "f32", bf16: o.Activations == "bf16"}, nil
 }
 
 const maxThreads = 256
@@ -119,6 +123,9 @@ func (d *Device) Load(p *kernels.Program, kv kernels.KVConfig) error {
 	}
 	if err := kv.Validate(); err != nil {
 		return fmt.Errorf("cpu: %w", err)
+	}
+	if err := d.checkBF16(p); err != nil {
+		return err
 	}
 	d.p, d.kv = p, kv
 	d.regs = make([]register, len(p.Regs))

@@ -77,6 +77,9 @@ type kernelSet struct {
 	// widen turns vecs·8 values of F32, F16 or BF16 into float32.
 	widen func(t kernels.DType, dst *float32, src *byte, vecs int)
 
+	// bf16 are the kernels for BF16 panels with inputs rounded to bf16.
+	bf16 bf16Kernels
+
 	// softmax folds scores s[lo:hi)·scale into st and turns all 8·vecs scores
 	// into weights (0 outside [lo, hi)). It returns what earlier sums are to be
 	// multiplied by.

@@ -113,6 +113,9 @@ func (d *Device) quantize(a *actRows, l *linearStage, x []float32, r int) {
 		n := len(x) / 32 * act32Bytes
 		d.ks.quantize32(a.act32[r*n:][:n], x)
 	}
+	if l.needBF16 {
+		d.ks.bf16.round(&a.bf16[r*d.ks.bf16.rowBytes(len(x))], x)
+	}
 }
 
 // floatInput is where the float32 form of the stage's input is, and the bytes
@@ -133,6 +136,8 @@ func tiles(n, most int) int { return (n + most - 1) / most }
 func (d *Device) multiply(th int, l *linearStage, o *kernels.Op, w *weight, act *actRows, rows, from, to int) {
 	dst := &d.regs[o.Dst]
 	switch {
+	case d.inBF16(w.t.Type):
+		d.multiplyBF16(w, dst, act, rows, from, to)
 	case isFloat(w.t.Type):
 		x, ldx := d.floatInput(act, l)
 		d.multiplyFloat(w, dst, x, ldx, rows, from, to)

@@ -24,6 +24,9 @@ func Need(p *kernels.Program, rows int, o Options) (Needs, error) {
 	if err := p.Validate(); err != nil {
 		return Needs{}, fmt.Errorf("cpu: %w", err)
 	}
+	if err := d.checkBF16(p); err != nil {
+		return Needs{}, err
+	}
 	if rows < 1 {
 		return Needs{}, errors.New("cpu: a step has at least one row")
 	}
@@ -34,7 +37,8 @@ func Need(p *kernels.Program, rows int, o Options) (Needs, error) {
 		t := &p.Tensors[i]
 		cols = max(cols, t.Cols)
 		if u.linear {
-			n.WeightBytes += int64((panels(t.Rows)*panelBytes(t) + 63) &^ 63)
+			stride, count := d.layout(t)
+			n.WeightBytes += int64((count*stride + 63) &^ 63)
 			if s := spec(stored(t)); s != nil {
 				expanded = max(expanded, t.Cols/s.values*s.expandedBytes())
 			}
@@ -70,6 +74,11 @@ func Rounds(p *kernels.Program) bool {
 func (d *Device) threadScratch(rows, cols, expanded int) int64 {
 	act := int64(rows) * int64(cols) * 2 // 48 bytes for every 32, and what growTo adds
 	own := 2*int64(expanded) + int64(replicated)*int64(cols)*(2+4)
+	if d.bf16 {
+		const row = 4*5/4 + 1 // float32, what growTo adds, and padding but for the last
+		act += int64(rows) * (row*int64(cols) + 512)
+		own += int64(replicated) * (row*int64(cols) + 512)
+	}
 	if d.floats {
 		own += 4 * int64(floatPanels*panelRows) * int64(cols)
 	}

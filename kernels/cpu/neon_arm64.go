@@ -237,4 +237,20 @@ var fmatAccsNeon = [...][maxCols + 1]fmatAccFunc{
 }
 
 //go:noescape
+func fmatFlushBF16x1Neon(dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count int)
+
+//go:noescape
+func fmatFlushBF16x2Neon(dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count int)
+
+//go:noescape
+func fmatFlushBF16x3Neon(dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count int)
+
+//go:noescape
+func fmatFlushBF16x4Neon(dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count int)
+
+var fmatsFlushNeon = [...][maxCols + 1]fmatFunc{
+	kernels.BF16: {1: fmatFlushBF16x1Neon, 2: fmatFlushBF16x2Neon, 3: fmatFlushBF16x3Neon, 4: fmatFlushBF16x4Neon},
+}
+
+//go:noescape
 func quantize32Neon(dst *byte, x *float32, blocks int)

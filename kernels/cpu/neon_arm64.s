@@ -19914,6 +19914,410 @@ done:
 	BNE panel
 	RET
 
+// func fmatFlushBF16x1Neon(dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count int)
+TEXT ·fmatFlushBF16x1Neon(SB), NOSPLIT, $0-64
+	MOVD dst+0(FP), R0
+	MOVD ldd+8(FP), R1
+	MOVD w+16(FP), R2
+	MOVD stride+24(FP), R3
+	MOVD x+32(FP), R4
+	MOVD ldx+40(FP), R5
+	MOVD k+48(FP), R6
+	MOVD count+56(FP), R7
+	MOVD FPCR, R23
+	ORR $(1<<24), R23, R24
+	MOVD R24, FPCR
+panel:
+	MOVD R2, R13
+	MOVD R4, R9
+	MOVD R0, R19
+	WORD $0x6F00E404 // movi v4.2d, #0
+	WORD $0x6F00E405 // movi v5.2d, #0
+	LSR $2, R6, R14
+	CBZ R14, rest
+four:
+	WORD $0x3DC00120 // ldr q0, [x9, #0]
+	WORD $0x3DC001AC // ldr q12, [x13, #0]
+	WORD $0x6E61398D // shll2 v13.4s, v12.8h, #16
+	WORD $0x2E61398C // shll v12.4s, v12.4h, #16
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
+	WORD $0x3DC005AE // ldr q14, [x13, #16]
+	WORD $0x6E6139CF // shll2 v15.4s, v14.8h, #16
+	WORD $0x2E6139CE // shll v14.4s, v14.4h, #16
+	WORD $0x4FA011C4 // fmla v4.4s, v14.4s, v0.s[1]
+	WORD $0x4FA011E5 // fmla v5.4s, v15.4s, v0.s[1]
+	WORD $0x3DC009B0 // ldr q16, [x13, #32]
+	WORD $0x6E613A11 // shll2 v17.4s, v16.8h, #16
+	WORD $0x2E613A10 // shll v16.4s, v16.4h, #16
+	WORD $0x4F801A04 // fmla v4.4s, v16.4s, v0.s[2]
+	WORD $0x4F801A25 // fmla v5.4s, v17.4s, v0.s[2]
+	WORD $0x3DC00DB2 // ldr q18, [x13, #48]
+	WORD $0x6E613A53 // shll2 v19.4s, v18.8h, #16
+	WORD $0x2E613A52 // shll v18.4s, v18.4h, #16
+	WORD $0x4FA01A44 // fmla v4.4s, v18.4s, v0.s[3]
+	WORD $0x4FA01A65 // fmla v5.4s, v19.4s, v0.s[3]
+	ADD $64, R13
+	ADD $16, R9
+	SUBS $1, R14
+	BNE four
+rest:
+	AND $3, R6, R14
+	CBZ R14, done
+one:
+	WORD $0xBD400120 // ldr s0, [x9, #0]
+	WORD $0x3DC001AC // ldr q12, [x13, #0]
+	WORD $0x6E61398D // shll2 v13.4s, v12.8h, #16
+	WORD $0x2E61398C // shll v12.4s, v12.4h, #16
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
+	ADD $16, R13
+	ADD $4, R9
+	SUBS $1, R14
+	BNE one
+done:
+	WORD $0x3D800264 // str q4, [x19, #0]
+	WORD $0x3D800665 // str q5, [x19, #16]
+	ADD R3, R2
+	ADD $32, R0
+	SUBS $1, R7
+	BNE panel
+	MOVD R23, FPCR
+	RET
+
+// func fmatFlushBF16x2Neon(dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count int)
+TEXT ·fmatFlushBF16x2Neon(SB), NOSPLIT, $0-64
+	MOVD dst+0(FP), R0
+	MOVD ldd+8(FP), R1
+	MOVD w+16(FP), R2
+	MOVD stride+24(FP), R3
+	MOVD x+32(FP), R4
+	MOVD ldx+40(FP), R5
+	MOVD k+48(FP), R6
+	MOVD count+56(FP), R7
+	MOVD FPCR, R23
+	ORR $(1<<24), R23, R24
+	MOVD R24, FPCR
+panel:
+	MOVD R2, R13
+	MOVD R4, R9
+	MOVD R0, R19
+	ADD R5, R9, R10
+	ADD R1, R19, R20
+	WORD $0x6F00E404 // movi v4.2d, #0
+	WORD $0x6F00E405 // movi v5.2d, #0
+	WORD $0x6F00E406 // movi v6.2d, #0
+	WORD $0x6F00E407 // movi v7.2d, #0
+	LSR $2, R6, R14
+	CBZ R14, rest
+four:
+	WORD $0x3DC00120 // ldr q0, [x9, #0]
+	WORD $0x3DC00141 // ldr q1, [x10, #0]
+	WORD $0x3DC001AC // ldr q12, [x13, #0]
+	WORD $0x6E61398D // shll2 v13.4s, v12.8h, #16
+	WORD $0x2E61398C // shll v12.4s, v12.4h, #16
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
+	WORD $0x4F811186 // fmla v6.4s, v12.4s, v1.s[0]
+	WORD $0x4F8111A7 // fmla v7.4s, v13.4s, v1.s[0]
+	WORD $0x3DC005AE // ldr q14, [x13, #16]
+	WORD $0x6E6139CF // shll2 v15.4s, v14.8h, #16
+	WORD $0x2E6139CE // shll v14.4s, v14.4h, #16
+	WORD $0x4FA011C4 // fmla v4.4s, v14.4s, v0.s[1]
+	WORD $0x4FA011E5 // fmla v5.4s, v15.4s, v0.s[1]
+	WORD $0x4FA111C6 // fmla v6.4s, v14.4s, v1.s[1]
+	WORD $0x4FA111E7 // fmla v7.4s, v15.4s, v1.s[1]
+	WORD $0x3DC009B0 // ldr q16, [x13, #32]
+	WORD $0x6E613A11 // shll2 v17.4s, v16.8h, #16
+	WORD $0x2E613A10 // shll v16.4s, v16.4h, #16
+	WORD $0x4F801A04 // fmla v4.4s, v16.4s, v0.s[2]
+	WORD $0x4F801A25 // fmla v5.4s, v17.4s, v0.s[2]
+	WORD $0x4F811A06 // fmla v6.4s, v16.4s, v1.s[2]
+	WORD $0x4F811A27 // fmla v7.4s, v17.4s, v1.s[2]
+	WORD $0x3DC00DB2 // ldr q18, [x13, #48]
+	WORD $0x6E613A53 // shll2 v19.4s, v18.8h, #16
+	WORD $0x2E613A52 // shll v18.4s, v18.4h, #16
+	WORD $0x4FA01A44 // fmla v4.4s, v18.4s, v0.s[3]
+	WORD $0x4FA01A65 // fmla v5.4s, v19.4s, v0.s[3]
+	WORD $0x4FA11A46 // fmla v6.4s, v18.4s, v1.s[3]
+	WORD $0x4FA11A67 // fmla v7.4s, v19.4s, v1.s[3]
+	ADD $64, R13
+	ADD $16, R9
+	ADD $16, R10
+	SUBS $1, R14
+	BNE four
+rest:
+	AND $3, R6, R14
+	CBZ R14, done
+one:
+	WORD $0xBD400120 // ldr s0, [x9, #0]
+	WORD $0xBD400141 // ldr s1, [x10, #0]
+	WORD $0x3DC001AC // ldr q12, [x13, #0]
+	WORD $0x6E61398D // shll2 v13.4s, v12.8h, #16
+	WORD $0x2E61398C // shll v12.4s, v12.4h, #16
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
+	WORD $0x4F811186 // fmla v6.4s, v12.4s, v1.s[0]
+	WORD $0x4F8111A7 // fmla v7.4s, v13.4s, v1.s[0]
+	ADD $16, R13
+	ADD $4, R9
+	ADD $4, R10
+	SUBS $1, R14
+	BNE one
+done:
+	WORD $0x3D800264 // str q4, [x19, #0]
+	WORD $0x3D800665 // str q5, [x19, #16]
+	WORD $0x3D800286 // str q6, [x20, #0]
+	WORD $0x3D800687 // str q7, [x20, #16]
+	ADD R3, R2
+	ADD $32, R0
+	SUBS $1, R7
+	BNE panel
+	MOVD R23, FPCR
+	RET
+
+// func fmatFlushBF16x3Neon(dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count int)
+TEXT ·fmatFlushBF16x3Neon(SB), NOSPLIT, $0-64
+	MOVD dst+0(FP), R0
+	MOVD ldd+8(FP), R1
+	MOVD w+16(FP), R2
+	MOVD stride+24(FP), R3
+	MOVD x+32(FP), R4
+	MOVD ldx+40(FP), R5
+	MOVD k+48(FP), R6
+	MOVD count+56(FP), R7
+	MOVD FPCR, R23
+	ORR $(1<<24), R23, R24
+	MOVD R24, FPCR
+panel:
+	MOVD R2, R13
+	MOVD R4, R9
+	MOVD R0, R19
+	ADD R5, R9, R10
+	ADD R1, R19, R20
+	ADD R5, R10, R11
+	ADD R1, R20, R21
+	WORD $0x6F00E404 // movi v4.2d, #0
+	WORD $0x6F00E405 // movi v5.2d, #0
+	WORD $0x6F00E406 // movi v6.2d, #0
+	WORD $0x6F00E407 // movi v7.2d, #0
+	WORD $0x6F00E408 // movi v8.2d, #0
+	WORD $0x6F00E409 // movi v9.2d, #0
+	LSR $2, R6, R14
+	CBZ R14, rest
+four:
+	WORD $0x3DC00120 // ldr q0, [x9, #0]
+	WORD $0x3DC00141 // ldr q1, [x10, #0]
+	WORD $0x3DC00162 // ldr q2, [x11, #0]
+	WORD $0x3DC001AC // ldr q12, [x13, #0]
+	WORD $0x6E61398D // shll2 v13.4s, v12.8h, #16
+	WORD $0x2E61398C // shll v12.4s, v12.4h, #16
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
+	WORD $0x4F811186 // fmla v6.4s, v12.4s, v1.s[0]
+	WORD $0x4F8111A7 // fmla v7.4s, v13.4s, v1.s[0]
+	WORD $0x4F821188 // fmla v8.4s, v12.4s, v2.s[0]
+	WORD $0x4F8211A9 // fmla v9.4s, v13.4s, v2.s[0]
+	WORD $0x3DC005AE // ldr q14, [x13, #16]
+	WORD $0x6E6139CF // shll2 v15.4s, v14.8h, #16
+	WORD $0x2E6139CE // shll v14.4s, v14.4h, #16
+	WORD $0x4FA011C4 // fmla v4.4s, v14.4s, v0.s[1]
+	WORD $0x4FA011E5 // fmla v5.4s, v15.4s, v0.s[1]
+	WORD $0x4FA111C6 // fmla v6.4s, v14.4s, v1.s[1]
+	WORD $0x4FA111E7 // fmla v7.4s, v15.4s, v1.s[1]
+	WORD $0x4FA211C8 // fmla v8.4s, v14.4s, v2.s[1]
+	WORD $0x4FA211E9 // fmla v9.4s, v15.4s, v2.s[1]
+	WORD $0x3DC009B0 // ldr q16, [x13, #32]
+	WORD $0x6E613A11 // shll2 v17.4s, v16.8h, #16
+	WORD $0x2E613A10 // shll v16.4s, v16.4h, #16
+	WORD $0x4F801A04 // fmla v4.4s, v16.4s, v0.s[2]
+	WORD $0x4F801A25 // fmla v5.4s, v17.4s, v0.s[2]
+	WORD $0x4F811A06 // fmla v6.4s, v16.4s, v1.s[2]
+	WORD $0x4F811A27 // fmla v7.4s, v17.4s, v1.s[2]
+	WORD $0x4F821A08 // fmla v8.4s, v16.4s, v2.s[2]
+	WORD $0x4F821A29 // fmla v9.4s, v17.4s, v2.s[2]
+	WORD $0x3DC00DB2 // ldr q18, [x13, #48]
+	WORD $0x6E613A53 // shll2 v19.4s, v18.8h, #16
+	WORD $0x2E613A52 // shll v18.4s, v18.4h, #16
+	WORD $0x4FA01A44 // fmla v4.4s, v18.4s, v0.s[3]
+	WORD $0x4FA01A65 // fmla v5.4s, v19.4s, v0.s[3]
+	WORD $0x4FA11A46 // fmla v6.4s, v18.4s, v1.s[3]
+	WORD $0x4FA11A67 // fmla v7.4s, v19.4s, v1.s[3]
+	WORD $0x4FA21A48 // fmla v8.4s, v18.4s, v2.s[3]
+	WORD $0x4FA21A69 // fmla v9.4s, v19.4s, v2.s[3]
+	ADD $64, R13
+	ADD $16, R9
+	ADD $16, R10
+	ADD $16, R11
+	SUBS $1, R14
+	BNE four
+rest:
+	AND $3, R6, R14
+	CBZ R14, done
+one:
+	WORD $0xBD400120 // ldr s0, [x9, #0]
+	WORD $0xBD400141 // ldr s1, [x10, #0]
+	WORD $0xBD400162 // ldr s2, [x11, #0]
+	WORD $0x3DC001AC // ldr q12, [x13, #0]
+	WORD $0x6E61398D // shll2 v13.4s, v12.8h, #16
+	WORD $0x2E61398C // shll v12.4s, v12.4h, #16
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
+	WORD $0x4F811186 // fmla v6.4s, v12.4s, v1.s[0]
+	WORD $0x4F8111A7 // fmla v7.4s, v13.4s, v1.s[0]
+	WORD $0x4F821188 // fmla v8.4s, v12.4s, v2.s[0]
+	WORD $0x4F8211A9 // fmla v9.4s, v13.4s, v2.s[0]
+	ADD $16, R13
+	ADD $4, R9
+	ADD $4, R10
+	ADD $4, R11
+	SUBS $1, R14
+	BNE one
+done:
+	WORD $0x3D800264 // str q4, [x19, #0]
+	WORD $0x3D800665 // str q5, [x19, #16]
+	WORD $0x3D800286 // str q6, [x20, #0]
+	WORD $0x3D800687 // str q7, [x20, #16]
+	WORD $0x3D8002A8 // str q8, [x21, #0]
+	WORD $0x3D8006A9 // str q9, [x21, #16]
+	ADD R3, R2
+	ADD $32, R0
+	SUBS $1, R7
+	BNE panel
+	MOVD R23, FPCR
+	RET
+
+// func fmatFlushBF16x4Neon(dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count int)
+TEXT ·fmatFlushBF16x4Neon(SB), NOSPLIT, $0-64
+	MOVD dst+0(FP), R0
+	MOVD ldd+8(FP), R1
+	MOVD w+16(FP), R2
+	MOVD stride+24(FP), R3
+	MOVD x+32(FP), R4
+	MOVD ldx+40(FP), R5
+	MOVD k+48(FP), R6
+	MOVD count+56(FP), R7
+	MOVD FPCR, R23
+	ORR $(1<<24), R23, R24
+	MOVD R24, FPCR
+panel:
+	MOVD R2, R13
+	MOVD R4, R9
+	MOVD R0, R19
+	ADD R5, R9, R10
+	ADD R1, R19, R20
+	ADD R5, R10, R11
+	ADD R1, R20, R21
+	ADD R5, R11, R12
+	ADD R1, R21, R22
+	WORD $0x6F00E404 // movi v4.2d, #0
+	WORD $0x6F00E405 // movi v5.2d, #0
+	WORD $0x6F00E406 // movi v6.2d, #0
+	WORD $0x6F00E407 // movi v7.2d, #0
+	WORD $0x6F00E408 // movi v8.2d, #0
+	WORD $0x6F00E409 // movi v9.2d, #0
+	WORD $0x6F00E40A // movi v10.2d, #0
+	WORD $0x6F00E40B // movi v11.2d, #0
+	LSR $2, R6, R14
+	CBZ R14, rest
+four:
+	WORD $0x3DC00120 // ldr q0, [x9, #0]
+	WORD $0x3DC00141 // ldr q1, [x10, #0]
+	WORD $0x3DC00162 // ldr q2, [x11, #0]
+	WORD $0x3DC00183 // ldr q3, [x12, #0]
+	WORD $0x3DC001AC // ldr q12, [x13, #0]
+	WORD $0x6E61398D // shll2 v13.4s, v12.8h, #16
+	WORD $0x2E61398C // shll v12.4s, v12.4h, #16
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
+	WORD $0x4F811186 // fmla v6.4s, v12.4s, v1.s[0]
+	WORD $0x4F8111A7 // fmla v7.4s, v13.4s, v1.s[0]
+	WORD $0x4F821188 // fmla v8.4s, v12.4s, v2.s[0]
+	WORD $0x4F8211A9 // fmla v9.4s, v13.4s, v2.s[0]
+	WORD $0x4F83118A // fmla v10.4s, v12.4s, v3.s[0]
+	WORD $0x4F8311AB // fmla v11.4s, v13.4s, v3.s[0]
+	WORD $0x3DC005AE // ldr q14, [x13, #16]
+	WORD $0x6E6139CF // shll2 v15.4s, v14.8h, #16
+	WORD $0x2E6139CE // shll v14.4s, v14.4h, #16
+	WORD $0x4FA011C4 // fmla v4.4s, v14.4s, v0.s[1]
+	WORD $0x4FA011E5 // fmla v5.4s, v15.4s, v0.s[1]
+	WORD $0x4FA111C6 // fmla v6.4s, v14.4s, v1.s[1]
+	WORD $0x4FA111E7 // fmla v7.4s, v15.4s, v1.s[1]
+	WORD $0x4FA211C8 // fmla v8.4s, v14.4s, v2.s[1]
+	WORD $0x4FA211E9 // fmla v9.4s, v15.4s, v2.s[1]
+	WORD $0x4FA311CA // fmla v10.4s, v14.4s, v3.s[1]
+	WORD $0x4FA311EB // fmla v11.4s, v15.4s, v3.s[1]
+	WORD $0x3DC009B0 // ldr q16, [x13, #32]
+	WORD $0x6E613A11 // shll2 v17.4s, v16.8h, #16
+	WORD $0x2E613A10 // shll v16.4s, v16.4h, #16
+	WORD $0x4F801A04 // fmla v4.4s, v16.4s, v0.s[2]
+	WORD $0x4F801A25 // fmla v5.4s, v17.4s, v0.s[2]
+	WORD $0x4F811A06 // fmla v6.4s, v16.4s, v1.s[2]
+	WORD $0x4F811A27 // fmla v7.4s, v17.4s, v1.s[2]
+	WORD $0x4F821A08 // fmla v8.4s, v16.4s, v2.s[2]
+	WORD $0x4F821A29 // fmla v9.4s, v17.4s, v2.s[2]
+	WORD $0x4F831A0A // fmla v10.4s, v16.4s, v3.s[2]
+	WORD $0x4F831A2B // fmla v11.4s, v17.4s, v3.s[2]
+	WORD $0x3DC00DB2 // ldr q18, [x13, #48]
+	WORD $0x6E613A53 // shll2 v19.4s, v18.8h, #16
+	WORD $0x2E613A52 // shll v18.4s, v18.4h, #16
+	WORD $0x4FA01A44 // fmla v4.4s, v18.4s, v0.s[3]
+	WORD $0x4FA01A65 // fmla v5.4s, v19.4s, v0.s[3]
+	WORD $0x4FA11A46 // fmla v6.4s, v18.4s, v1.s[3]
+	WORD $0x4FA11A67 // fmla v7.4s, v19.4s, v1.s[3]
+	WORD $0x4FA21A48 // fmla v8.4s, v18.4s, v2.s[3]
+	WORD $0x4FA21A69 // fmla v9.4s, v19.4s, v2.s[3]
+	WORD $0x4FA31A4A // fmla v10.4s, v18.4s, v3.s[3]
+	WORD $0x4FA31A6B // fmla v11.4s, v19.4s, v3.s[3]
+	ADD $64, R13
+	ADD $16, R9
+	ADD $16, R10
+	ADD $16, R11
+	ADD $16, R12
+	SUBS $1, R14
+	BNE four
+rest:
+	AND $3, R6, R14
+	CBZ R14, done
+one:
+	WORD $0xBD400120 // ldr s0, [x9, #0]
+	WORD $0xBD400141 // ldr s1, [x10, #0]
+	WORD $0xBD400162 // ldr s2, [x11, #0]
+	WORD $0xBD400183 // ldr s3, [x12, #0]
+	WORD $0x3DC001AC // ldr q12, [x13, #0]
+	WORD $0x6E61398D // shll2 v13.4s, v12.8h, #16
+	WORD $0x2E61398C // shll v12.4s, v12.4h, #16
+	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
+	WORD $0x4F8011A5 // fmla v5.4s, v13.4s, v0.s[0]
+	WORD $0x4F811186 // fmla v6.4s, v12.4s, v1.s[0]
+	WORD $0x4F8111A7 // fmla v7.4s, v13.4s, v1.s[0]
+	WORD $0x4F821188 // fmla v8.4s, v12.4s, v2.s[0]
+	WORD $0x4F8211A9 // fmla v9.4s, v13.4s, v2.s[0]
+	WORD $0x4F83118A // fmla v10.4s, v12.4s, v3.s[0]
+	WORD $0x4F8311AB // fmla v11.4s, v13.4s, v3.s[0]
+	ADD $16, R13
+	ADD $4, R9
+	ADD $4, R10
+	ADD $4, R11
+	ADD $4, R12
+	SUBS $1, R14
+	BNE one
+done:
+	WORD $0x3D800264 // str q4, [x19, #0]
+	WORD $0x3D800665 // str q5, [x19, #16]
+	WORD $0x3D800286 // str q6, [x20, #0]
+	WORD $0x3D800687 // str q7, [x20, #16]
+	WORD $0x3D8002A8 // str q8, [x21, #0]
+	WORD $0x3D8006A9 // str q9, [x21, #16]
+	WORD $0x3D8002CA // str q10, [x22, #0]
+	WORD $0x3D8006CB // str q11, [x22, #16]
+	ADD R3, R2
+	ADD $32, R0
+	SUBS $1, R7
+	BNE panel
+	MOVD R23, FPCR
+	RET
+
 // func quantize32Neon(dst *byte, x *float32, blocks int)
 TEXT ·quantize32Neon(SB), NOSPLIT, $0-24
 	MOVD dst+0(FP), R0

@@ -29,6 +29,7 @@ var portable = kernelSet{
 	add:        add,
 	siluMul:    siluMul,
 	geluMul:    geluMul,
+	bf16:       bf16Kernels{pairs: true, cols: maxCols, round: roundPairs, mat: portablePairs},
 }
 
 // toInt is 1.5·2²³: adding it rounds a float32 below 2²² to an integer, to even.
@@ -187,7 +188,21 @@ func (ib *intBlock) dot256(s *panelSpec, a []byte, acc *[panelRows]float32) {
 // fma32 is x·y + z, rounded once. (In float64 the product is exact; the sum, if it
 // is not, is made odd, on the side where the exact one lies, so that rounding it
 // again gives what rounding that does.)
-func fma32(x, y, z float32) float32 {
+func fma32(x, y, z float32) float32 { return float32(fmaOdd(x, y, z)) }
+
+// fmaFlush is fma32, but a result that is below 2⁻¹²⁶ once it is rounded to 24 bits
+// is zero, of its sign.
+func fmaFlush(x, y, z float32) float32 {
+	const least = 0x1p-126 - 0x1p-151 // a tie, which goes up to 2⁻¹²⁶
+	sum := fmaOdd(x, y, z)
+	if -least < sum && sum < least {
+		return float32(math.Copysign(0, sum))
+	}
+	return float32(sum)
+}
+
+// fmaOdd is x·y + z rounded to odd in float64.
+func fmaOdd(x, y, z float32) float64 {
 	p, c := float64(x)*float64(y), float64(z)
 	sum := float64(p + c)
 	back := float64(sum - p)
@@ -200,7 +215,7 @@ func fma32(x, y, z float32) float32 {
 		}
 		sum = math.Float64frombits(bits)
 	}
-	return float32(sum)
+	return sum
 }
 
 func dotInt8(q []int8, a []byte) (sum int32) {

@@ -21,7 +21,7 @@ var sets = sync.OnceValue(func() []*kernelSet {
 		// on such a processor, and must show, once in each process, that they
 		// agree with the portable ones.
 		if x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL && x.HasAVX512VNNI && agree(&vnni, &portable) {
-			all = append(all, &vnni)
+			all = append(append(all, &vnni), bf16Sets()...)
 		}
 		all = append(all, emulated()...)
 	}
@@ -83,6 +83,7 @@ func withInts(name string, tileCols int, ints []intFuncs, peak func(n int)) kern
 		geluMul:    avx2GeluMul,
 		largest:    avx2Largest,
 		powers:     avx2Powers,
+		bf16:       avx2BF16,
 	}
 }
 

@@ -4,6 +4,7 @@ package cpu
 
 import (
 	"sync"
+	"unsafe"
 
 	"golang.org/x/sys/cpu"
 
@@ -26,6 +27,15 @@ var (
 	neon    = withMats("neon", &matsNeon)
 )
 
+// neonBF16 multiplies in the mode that flushes to zero. It finds what is too small
+// before it rounds: sums that only rounding lifts to 2⁻¹²⁶ are zero here and not
+// elsewhere.
+var neonBF16 = bf16Kernels{cols: maxCols, round: roundFloats,
+	mat: func(cols int, dst *float32, ldd int, w *byte, stride int, x *byte, ldx, k, count, _ int) {
+		fmatsFlushNeon[kernels.BF16][cols](dst, ldd, w, stride, (*float32)(unsafe.Pointer(x)), ldx, k, count)
+	},
+}
+
 type (
 	matFunc     func(dst *float32, ldd int, w, act *byte, lda, blocks, count int)
 	fmatFunc    func(dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count int)
@@ -44,6 +54,7 @@ func withMats(name string, mats *[len(matsNeon)][maxCols + 1]matFunc) kernelSet 
 	s.fmat = func(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count, _ int) {
 		fmatsNeon[t][cols](dst, ldd, w, stride, x, ldx, k, count)
 	}
+	s.bf16 = neonBF16
 	s.fmatAcc = func(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count, _ int, alpha *float32) {
 		fmatAccsNeon[t][cols](dst, ldd, w, stride, x, ldx, k, count, alpha)
 	}

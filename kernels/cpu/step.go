@@ -18,9 +18,10 @@ const replicated = 4
 // attnCols is the most query heads that attention works on together.
 const attnCols = 64
 
-// actRows are rows of one stage's input: quantized, or float32 made for it.
+// actRows are rows of one stage's input: quantized, in bf16, or float32 made for it.
 type actRows struct {
 	act32  []byte
+	bf16   []byte // see bf16Kernels.round
 	floats []float32
 }
 
@@ -143,6 +144,9 @@ func (d *Device) reserveAct(a *actRows, l *linearStage, rows int, own bool) (gro
 	if l.needInt {
 		grown = growTo(&a.act32, rows*width/32*act32Bytes)
 	}
+	if l.needBF16 {
+		grown = growTo(&a.bf16, rows*d.ks.bf16.rowBytes(width)) || grown
+	}
 	if own {
 		grown = growTo(&a.floats, rows*d.regs[l.input].stride) || grown
 	}
@@ -199,7 +203,7 @@ func (d *Device) expandedBytes() (n int) {
 }
 
 func (d *Device) countScratch() {
-	n := len(d.shared.act32)
+	n := len(d.shared.act32) + len(d.shared.bf16)
 	for i := range d.regs {
 		if !(d.inPlace && i == int(d.p.Logits)) {
 			n += 4 * len(d.regs[i].data)
@@ -210,7 +214,7 @@ func (d *Device) countScratch() {
 	}
 	for i := range d.scratch {
 		s := &d.scratch[i]
-		n += len(s.act.act32) + len(s.expanded) + 4*(len(s.act.floats)+len(s.panel)+len(s.q)+len(s.acc)+len(s.scores)+len(s.keys)+len(s.vals)+len(s.alpha)) +
+		n += len(s.act.act32) + len(s.act.bf16) + len(s.expanded) + 4*(len(s.act.floats)+len(s.panel)+len(s.q)+len(s.acc)+len(s.scores)+len(s.keys)+len(s.vals)+len(s.alpha)) +
 			len(s.state)*int(unsafe.Sizeof(softState{}))
 	}
 	d.scrBytes.Store(int64(n))

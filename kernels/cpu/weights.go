@@ -12,6 +12,8 @@ type weight struct {
 	t      *kernels.Tensor // where the type is another than the program's, without Data
 	panels []byte          // repacked for linear ops; nil if not needed
 	stride int             // bytes of a panel
+	count  int             // of panels
+	bf16   *bf16Kernels    // whose panels these are, or nil
 	vector []float32       // of a norm weight or bias, padded to whole panels
 
 	readBack bool // rows that embed tokens are read from panels
@@ -60,13 +62,15 @@ func (d *Device) loadWeights() error {
 		if !use[i].linear {
 			continue
 		}
-		w.stride = panelBytes(w.t)
+		if w.stride, w.count = d.layout(w.t); d.inBF16(stored(w.t)) {
+			w.bf16 = &d.ks.bf16
+		}
 		w.readBack = d.readBack(kernels.TensorID(i), use[i])
 		if typ := stored(w.t); typ != w.t.Type || w.t.Order != nil {
 			w.t = &kernels.Tensor{Name: w.t.Name, Type: typ, Rows: w.t.Rows, Cols: w.t.Cols}
 		}
 		at[i] = total
-		total += (panels(w.t.Rows)*w.stride + 63) &^ 63
+		total += (w.count*w.stride + 63) &^ 63
 	}
 	var err error
 	if d.arena, err = allocate(total); err != nil {
@@ -74,7 +78,7 @@ func (d *Device) loadWeights() error {
 	}
 	for i := range d.weights {
 		if w := &d.weights[i]; w.stride > 0 {
-			w.panels = d.arena[at[i]:][:panels(w.t.Rows)*w.stride]
+			w.panels = d.arena[at[i]:][:w.count*w.stride]
 		}
 	}
 	d.fillAll(use, total)
@@ -129,6 +133,10 @@ func panelBytes(t *kernels.Tensor) int {
 func (w *weight) fill(t *kernels.Tensor, thread, threads int) {
 	from, to := share(panels(w.t.Rows), thread, threads)
 	for p := from; p < to; p++ {
+		if w.bf16 != nil {
+			w.bf16.pack(w.panels, w.stride, t, p)
+			continue
+		}
 		dst := w.panels[p*w.stride:][:w.stride]
 		src, at := t, p
 		if w.t.Type != t.Type || t.Order != nil {

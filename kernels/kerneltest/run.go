@@ -47,6 +47,14 @@ func AgainstSome(t *testing.T, wanted func(i int) bool, candidates ...Candidate)
 	}
 }
 
+// One runs a case on the reference and on a device that rounds nothing more.
+func One(t *testing.T, c *Case, o Open) {
+	want, got := Outputs(t, ref.New(), c), Outputs(t, o(t), c)
+	for s := range want {
+		compare(t, s, got[s], want[s], c.Tol)
+	}
+}
+
 // Same checks that two devices give the same bits in every case.
 func Same(t *testing.T, a, b Open) {
 	for _, c := range Cases() {

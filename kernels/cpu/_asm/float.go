@@ -37,8 +37,23 @@ func fmat(t floatType, cols int, accumulate bool) {
 	if accumulate {
 		name, sig = "fmatAcc", "func(dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count, ahead int, alpha *float32)"
 	}
-	TEXT(label("%s%sx%d", name, t.name, cols), NOSPLIT, sig)
+	fmatIn(t, cols, accumulate, false, label("%s%sx%d", name, t.name, cols), sig)
+}
+
+// fmatIn is fmat by a name; flush makes results below 2⁻¹²⁶ zero.
+func fmatIn(t floatType, cols int, accumulate, flush bool, name, sig string) {
+	TEXT(name, NOSPLIT, sig)
 	Pragma("noescape")
+	var mode Mem
+	if flush {
+		mode = AllocLocal(8)
+		bits := GP32()
+		STMXCSR(mode)
+		MOVL(mode, bits)
+		ORL(U32(1<<15), bits)
+		MOVL(bits, mode.Offset(4))
+		LDMXCSR(mode.Offset(4))
+	}
 	get := func(n string) reg.GPVirtual { r := GP64(); Load(Param(n), r); return r }
 	f := floatMat{t: t, cols: cols, dst: get("dst"), ldd: get("ldd"), w: get("w"), stride: get("stride"), x: get("x"), ldx: get("ldx"), ahead: get("ahead")}
 	count := get("count")
@@ -62,6 +77,9 @@ func fmat(t floatType, cols int, accumulate bool) {
 	DECQ(count)
 	JMP(LabelRef("single"))
 	Label("done")
+	if flush {
+		LDMXCSR(mode)
+	}
 	VZEROUPPER()
 	RET()
 }

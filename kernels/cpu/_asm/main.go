@@ -20,6 +20,13 @@ func main() {
 		vnni, prefix, tileCols, tileFrom = true, "vnni", 6, 4
 		integers()
 		peakInts()
+	case "bf16":
+		ConstraintExpr("amd64,!purego")
+		for cols := 1; cols <= bf16Cols; cols++ {
+			matBF16(cols)
+		}
+		roundBF16()
+		peakBF16()
 	case "vnniemu":
 		ConstraintExpr("amd64,!purego,vnniemu")
 		vnni, emulated, prefix, tileCols, tileFrom = true, true, "emu", 2, 1
@@ -30,6 +37,7 @@ func main() {
 		others()
 	}
 	Generate()
+	encodeFile()
 }
 
 // Which instructions the integer kernels use. With vnni, VPDPBUSD of AVX-512
@@ -90,6 +98,10 @@ func others() {
 	peakInts()
 	readBytes()
 	pause()
+	for cols := 1; cols <= maxCols; cols++ {
+		fmatFlush(cols)
+	}
+	roundFloats()
 }
 
 const (

@@ -32,6 +32,25 @@ func (f *file) fmat(t floatType, cols int, acc bool) {
 		name, params, signature = "fmatAcc", append(params, param{"alpha", fAlpha}), signature+", alpha *float32"
 	}
 	fn := f.begin(fmt.Sprintf("%s%sx%dNeon", name, t.name, cols), signature, params)
+	fn.panelsOf(t, cols, acc)
+	fn.op("RET")
+}
+
+// fmatFlush is fmat with inputs that hold bf16 and a BF16 panel, and results below
+// 2⁻¹²⁶ flushed to zero: by the bit FZ of FPCR.
+func (f *file) fmatFlush(cols int) {
+	const saved, flushing r = 23, 24
+	fn := f.begin(fmt.Sprintf("fmatFlushBF16x%dNeon", cols), "dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count int",
+		[]param{{"dst", fDst}, {"ldd", fLdd}, {"w", fW}, {"stride", fStride}, {"x", fX}, {"ldx", fLdx}, {"k", fK}, {"count", fCount}})
+	fn.op("MOVD FPCR, R%d", saved)
+	fn.op("ORR $(1<<24), R%d, R%d", saved, flushing)
+	fn.op("MOVD R%d, FPCR", flushing)
+	fn.panelsOf(floatType{"BF16", 2}, cols, false)
+	fn.op("MOVD R%d, FPCR", saved)
+	fn.op("RET")
+}
+
+func (fn *function) panelsOf(t floatType, cols int, acc bool) {
 	fn.label("panel")
 	fn.op("MOVD R%d, R%d", fW, fPanel)
 	fn.op("MOVD R%d, R%d", fX, fCol)
@@ -70,7 +89,6 @@ func (f *file) fmat(t floatType, cols int, acc bool) {
 	fn.move(fDst, vecBytes)
 	fn.op("SUBS $1, R%d", fCount)
 	fn.op("BNE panel")
-	fn.op("RET")
 }
 
 // columns is a loop over n columns of the panel at a time.

@@ -111,6 +111,10 @@ func main() {
 	}
 	neon.byColumns("fmatsNeon", "fmatFunc", "fmat", types)
 	neon.byColumns("fmatAccsNeon", "fmatAccFunc", "fmatAcc", types)
+	for cols := 1; cols <= maxCols; cols++ {
+		neon.fmatFlush(cols)
+	}
+	neon.byColumns("fmatsFlushNeon", "fmatFunc", "fmatFlush", []string{"BF16"})
 	neon.quantize32()
 	dot.write(*out, "dotprod")
 	neon.write(*out, "neon")

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"fmt"
+	"log"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Instructions that the Go assembler does not know are written as bytes, once the
+// library has given them registers: EVEX, 512 bits, no mask (Intel SDM vol. 2, 2.7).
+// The operands are those of Go: register or memory, register, destination.
+var evexOpcodes = map[string]struct{ prefix, opcode byte }{
+	"VDPBF16PS":      {0xf3, 0x52}, // EVEX.512.F3.0F38.W0 52 /r
+	"VCVTNE2PS2BF16": {0xf2, 0x72}, // EVEX.512.F2.0F38.W0 72 /r
+}
+
+// encodeFile replaces those instructions in the file that -out names.
+func encodeFile() {
+	i := slices.Index(os.Args, "-out")
+	if i < 0 {
+		return
+	}
+	src, err := os.ReadFile(os.Args[i+1])
+	if err != nil {
+		log.Fatal(err)
+	}
+	lines := strings.Split(string(src), "\n")
+	for n, line := range lines {
+		name, operands, _ := strings.Cut(strings.TrimSpace(line), " ")
+		name, suffix, _ := strings.Cut(name, ".")
+		op, ok := evexOpcodes[name]
+		if !ok {
+			continue
+		}
+		var text []string
+		for _, b := range evex512(op.prefix, op.opcode, suffix == "BCST", strings.Split(strings.TrimSpace(operands), ", ")) {
+			text = append(text, fmt.Sprintf("BYTE $0x%02x", b))
+		}
+		lines[n] = "\t" + strings.Join(text, "; ") + " // " + strings.Join(strings.Fields(line), " ")
+	}
+	if err := os.WriteFile(os.Args[i+1], []byte(strings.Join(lines, "\n")), 0o644); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// gp numbers the general registers.
+var gp = []string{"AX", "CX", "DX", "BX", "SP", "BP", "SI", "DI", "R8", "R9", "R10", "R11", "R12", "R13", "R14", "R15"}
+
+// evex512 encodes one instruction of the map 0F38.
+func evex512(prefix, opcode byte, broadcast bool, operands []string) []byte {
+	vvvv, dst := zmm(operands[1]), zmm(operands[2])
+	var r, x, b byte // the fourth and, of a register, the fifth bit of what ModRM and SIB name
+	var rest []byte
+	if strings.HasPrefix(operands[0], "Z") {
+		src := zmm(operands[0])
+		b, x = src>>3&1, src>>4
+		rest = []byte{0xc0 | dst&7<<3 | src&7}
+	} else {
+		rest, x, b = memory(operands[0], dst&7, broadcast)
+	}
+	r = dst >> 3 & 1
+	p0 := (r^1)<<7 | (x^1)<<6 | (b^1)<<5 | (dst>>4^1)<<4 | 2
+	p1 := (vvvv&15^15)<<3 | 1<<2 | map[byte]byte{0x66: 1, 0xf3: 2, 0xf2: 3}[prefix]
+	p2 := 2<<5 | (vvvv>>4^1)<<3
+	if broadcast {
+		p2 |= 1 << 4
+	}
+	return append([]byte{0x62, p0, p1, p2, opcode}, rest...)
+}
+
+func zmm(s string) byte {
+	n, err := strconv.Atoi(strings.TrimPrefix(s, "Z"))
+	if err != nil || n > 31 {
+		log.Fatalf("cannot encode the operand %q: wanted Z0 to Z31", s)
+	}
+	return byte(n)
+}
+
+var memoryForm = regexp.MustCompile(`^(-?\d+)?\((\w+)\)(?:\((\w+)\*([1248])\))?$`)
+
+// memory encodes ModRM, SIB and displacement, which counts vectors, or dwords if one
+// is broadcast, where it fits a byte.
+func memory(s string, reg byte, broadcast bool) (code []byte, x, b byte) {
+	m := memoryForm.FindStringSubmatch(s)
+	if m == nil {
+		log.Fatalf("cannot encode the operand %q", s)
+	}
+	disp, _ := strconv.Atoi(m[1])
+	base := number(m[2])
+	b = base >> 3
+	unit := 64
+	if broadcast {
+		unit = 4
+	}
+	var mod byte
+	var tail []byte
+	switch {
+	case disp == 0 && base&7 != 5:
+	case disp%unit == 0 && disp/unit >= -128 && disp/unit < 128:
+		mod, tail = 1, []byte{byte(disp / unit)}
+	default:
+		mod, tail = 2, []byte{byte(disp), byte(disp >> 8), byte(disp >> 16), byte(disp >> 24)}
+	}
+	if m[3] == "" && base&7 != 4 {
+		return append([]byte{mod<<6 | reg<<3 | base&7}, tail...), 0, b
+	}
+	index, scale := byte(4), 1 // none
+	if m[3] != "" {
+		index = number(m[3])
+		scale, _ = strconv.Atoi(m[4])
+	}
+	sib := byte(log2(scale))<<6 | index&7<<3 | base&7
+	return append([]byte{mod<<6 | reg<<3 | 4, sib}, tail...), index >> 3, b
+}
+
+func number(name string) byte {
+	n := slices.Index(gp, name)
+	if n < 0 {
+		log.Fatalf("cannot encode the register %q", name)
+	}
+	return byte(n)
+}
