@@ -9,6 +9,7 @@ Work (default: table ceiling prefix start):
     prefix   time to the first token of prompts that share a long beginning, the prefix cache on and off
     start    from nothing to the first token, beside reading and repacking the file
     soak     32 clients for --minutes: memory and the 99th percentile of ITL, a tenth of the time at a time
+    gc       32 clients, with Go's garbage collector on and off, in turn: what it costs at the 99th percentile of ITL
 
 One server on loopback at a time, over plain HTTP; ends by itself.
 """
@@ -107,6 +108,20 @@ def soak(a):
           f"{(rows[-1][1] + rows[-2][1]) / (rows[0][1] + rows[1][1]):.3f}")
 
 
+def gc(a):
+    at = {"on": [], "off": []}
+    row("collector", "output tok/s", "ITL p50 ms", "ITL p99 ms", "TTFT p95 ms")
+    row(*["---"] + ["--:"] * 4)
+    for _ in range(a.rounds):
+        for name in at:
+            with Server(a, a.model, env={"GOGC": "off"} if name == "off" else {}) as s:
+                s.load(1, 2, 90, 16)
+                r = s.load(32, 64, 90, 128)
+            at[name].append(r["itl_ms"]["p99"])
+            row(name, f"{r['output_tok_s']:.1f}", f"{r['itl_ms']['p50']:.1f}", f"{r['itl_ms']['p99']:.1f}", f"{r['ttft_ms']['p95']:.0f}")
+    print(f"\nITL p99, on ÷ off, median of the rounds: {statistics.median(x / y for x, y in zip(at['on'], at['off'])):.3f}")
+
+
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("hearth")
@@ -117,7 +132,7 @@ def main():
     ap.add_argument("--shared", type=int, default=760, help="words that all prompts begin with")
     ap.add_argument("--rounds", type=int, default=5)
     a = ap.parse_args()
-    works = {f.__name__: f for f in (table, ceiling, prefix, start, soak)}
+    works = {f.__name__: f for f in (table, ceiling, prefix, start, soak, gc)}
     for w in a.work:
         if w not in works:
             ap.error(f"got work {w!r}, wanted one of {', '.join(works)}")

@@ -12,9 +12,9 @@ import urllib.request
 
 
 class Server:
-    """hearth serve with one model; more are lines of its [[model]]."""
+    """hearth serve with one model; more are lines of its [[model]], env is added to the environment."""
 
-    def __init__(self, a, model, *more):
+    def __init__(self, a, model, *more, env={}):
         self.a, self.dir = a, tempfile.TemporaryDirectory()
         d = self.dir.name
         with open(d + "/c.toml", "w") as f:
@@ -23,7 +23,7 @@ class Server:
         self.log = open(d + "/log", "w")
         self.began = time.time()
         self.p = subprocess.Popen([a.hearth, "serve", "--data", d + "/data", "--config", d + "/c.toml", "--listen", "localhost:0"],
-                                  stdout=self.log, stderr=self.log)
+                                  stdout=self.log, stderr=self.log, env={**os.environ, **env})
 
     def __enter__(self):
         until = time.time() + 600
