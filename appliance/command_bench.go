@@ -38,7 +38,7 @@ several times after one round that is not timed.`,
 			fs.IntVar(&o.Threads, "threads", 0, "compute with `N` threads; 0: one a core")
 			fs.IntVar(&o.Repeat, "repeat", 5, "measure `N` times")
 			fs.StringVar(&o.Kernels, "kernels", "", "force an instruction `SET`, for instance portable; empty: the best")
-			fs.StringVar(&o.Activations, "activations", "", "`PRECISION` of activations: q8 or f32; empty: as the server does")
+			fs.StringVar(&o.Activations, "activations", "", "`PRECISION` of activations: q8, bf16 or f32; empty: as the server does")
 			fs.StringVar(&o.KVType, "kv-type", "", "keep keys and values as `TYPE`: f16, bf16 or f32; empty: as the server does")
 			asJSON := fs.Bool("json", false, "print one JSON document")
 			var long longFlags

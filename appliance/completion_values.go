@@ -37,7 +37,7 @@ func (c *completer) note(flag, value string) {
 var choices = map[string][]string{
 	"--device":          {"auto", "cpu", "cuda"},
 	"--cuda-graphs":     {"on", "off"},
-	"--activations":     {"q8", "f32"},
+	"--activations":     {"q8", "bf16", "f32"},
 	"--format":          {"jsonl", "csv"},
 	"--progress":        {"auto", "bar", "plain", "json", "none"},
 	"--role":            {"owner", "operator", "auditor", "tenant-admin"},

@@ -34,7 +34,15 @@ func TestDeterminism(t *testing.T) {
 			want := map[string][]int32{}
 			for i := range *scenarios {
 				seed := *seedFlag + uint64(i)
-				runScenario(t, path, seed, want)
+				runScenario(t, path, "", seed, want)
+			}
+		})
+	}
+	if *device == "" || *device == "cpu" {
+		t.Run("bf16", func(t *testing.T) {
+			path, want := gguftest.WriteLlama(t, gguftest.Options{Seed: 7, Type: kernels.BF16}), map[string][]int32{}
+			for i := range *scenarios {
+				runScenario(t, path, "bf16", *seedFlag+uint64(i), want)
 			}
 		})
 	}
@@ -81,13 +89,13 @@ func probes(r *rand.Rand, n int) []probe {
 	return out
 }
 
-func runScenario(t *testing.T, path string, seed uint64, want map[string][]int32) {
+func runScenario(t *testing.T, path, activations string, seed uint64, want map[string][]int32) {
 	r := rand.New(rand.NewPCG(seed, 5))
 	ps := probes(r, 6+r.IntN(10))
 	// Alone, cold, whole.
 	for _, p := range ps {
 		if want[p.key] == nil {
-			e := open(t, engine.Options{Path: path, NoPrefixCache: true, MaxSequences: 4, MaxStepTokens: 512})
+			e := open(t, engine.Options{Path: path, Activations: activations, NoPrefixCache: true, MaxSequences: 4, MaxStepTokens: 512})
 			want[p.key] = generate(t, e, p.req)
 			e.Close()
 		}
@@ -96,7 +104,7 @@ func runScenario(t *testing.T, path string, seed uint64, want map[string][]int32
 	left := 40 // forced preemptions: without end nothing would ever finish
 	hr := rand.New(rand.NewPCG(seed, 6))
 	e := open(t, engine.Options{
-		Path: path, NoPrefixCache: r.IntN(3) == 0,
+		Path: path, Activations: activations, NoPrefixCache: r.IntN(3) == 0,
 		MaxSequences: 1 + r.IntN(32), MaxStepTokens: 1 + r.IntN(96), MaxChunk: 1 + r.IntN(40),
 		Threads: 1 + r.IntN(2),
 		BeforeStep: func(step uint64, running []*sched.Sequence, preempt func(*sched.Sequence)) {

@@ -39,7 +39,7 @@ type Options struct {
 
 	Device      string // "cpu" (default) or "ref", or what OpenDevice knows
 	Threads     int    // 0: the device's choice
-	Activations string // "" (default): the device's own; "f32": not rounded; "fast": rounded to what is fastest
+	Activations string // "" (default): the device's own; "f32": not rounded; on a CPU "bf16", see cpu.Options; on a GPU "fast": rounded to what is fastest
 	KernelPath  string // "" (default): the best of the machine, see cpu.Options
 	Context     int    // tokens of a sequence; 0: what the model states, at most MaxDefaultContext
 

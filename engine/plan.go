@@ -72,7 +72,10 @@ func planRoom(o Options, p *kernels.Program, dev kernels.Device) (cacheRoom, err
 // DefaultCache is the kv_type of a model for which none is asked: half precision,
 // but float32 in the machine's memory where nothing else is rounded either.
 func DefaultCache(device, activations string, p *kernels.Program) string {
-	if (device == "cpu" || device == "ref") && (activations == "f32" || !cpu.Rounds(p)) {
+	if device != "cpu" && device != "ref" || activations == "bf16" {
+		return "f16"
+	}
+	if activations == "f32" || !cpu.Rounds(p) {
 		return "f32"
 	}
 	return "f16"

@@ -20,6 +20,7 @@ func TestCacheTypes(t *testing.T) {
 	}
 	fp8, gptq := packed(gguftest.Packing{Method: "fp8"}), packed(gguftest.Packing{Method: "gptq", Bits: 4, Group: 32})
 	ordered := packed(gguftest.Packing{Method: "gptq", Bits: 4, Group: 32, Activated: true})
+	bf16 := gguftest.WriteLlama(t, gguftest.Options{Seed: 1, Type: kernels.BF16})
 	prints := map[string]bool{}
 	for _, c := range []struct {
 		path, kv, activations, term string
@@ -27,6 +28,7 @@ func TestCacheTypes(t *testing.T) {
 	}{
 		{path, "", "", "f16", 2}, {path, "f32", "", "f32", 4}, {path, "bf16", "", "bf16", 2}, {path, "", "f32", "f32", 4},
 		{floats, "", "", "f32", 4}, {floats, "f16", "", "f16", 2},
+		{bf16, "", "", "f32", 4}, {bf16, "f16", "", "f16", 2}, {bf16, "", "bf16", "f16", 2}, {bf16, "f32", "bf16", "f32", 4},
 		// The CPU rounds no inputs of what it multiplies in floating point.
 		{fp8, "", "", "f32", 4}, {ordered, "", "", "f32", 4}, {gptq, "", "", "f16", 2},
 	} {
@@ -65,5 +67,12 @@ func TestCacheTypes(t *testing.T) {
 		if _, err := PlanMemory(Options{Path: path, KVType: kv}); err == nil {
 			t.Errorf("a cache of %q was planned", kv)
 		}
+	}
+	// What would change nothing is refused rather than ignored.
+	if _, err := PlanMemory(Options{Path: path, Activations: "bf16"}); err == nil || !strings.Contains(err.Error(), "this model has none") {
+		t.Errorf("a plan with inputs in bf16 of a model without matrices in BF16: got %v", err)
+	}
+	if _, err := Open(context.Background(), Options{Path: path, Activations: "bf16"}); err == nil || !strings.Contains(err.Error(), "this model has none") {
+		t.Errorf("inputs in bf16 for a model without matrices in BF16: got %v", err)
 	}
 }

@@ -184,6 +184,14 @@ tokens_per_minute = "many"
 name = "b"
 device = "cpu"
 kv_type = "fp8"
+
+[[model]]
+name = "c"
+device = "cuda"
+activations = "bf16"
+[[model]]
+name = "d"
+activations = "int4"
 `
 	_, err := Parse("x.toml", []byte(doc))
 	var faults *Faults
@@ -206,6 +214,8 @@ kv_type = "fp8"
 		{20, "tenant[0].budget[0].cap", `did you mean "cap_usd"?`},
 		{22, "tenant[0].limits.tokens_per_minute", "got text, wanted a whole number"},
 		{27, "model[2].kv_type", `got "fp8", which a CPU does not keep`},
+		{32, "model[3].activations", `on a GPU "fast" rounds`},
+		{35, "model[4].activations", `"bf16"`},
 	}
 	for _, w := range want {
 		found := false

@@ -57,7 +57,8 @@ type Model struct {
 	Threads int `toml:"threads"`
 	// Activations is the precision of the arithmetic: "q8" rounds the inputs of
 	// quantized matrices to 8-bit blocks, as llama.cpp does, "f32" does not and
-	// takes two to three times as long on a CPU; "fast" lets a GPU also round those
+	// takes two to three times as long on a CPU; "bf16" lets a CPU also round those
+	// of matrices in bf16 to that type; "fast" lets a GPU also round those
 	// of matrices in bf16 and f16 to that type. Default "q8".
 	Activations string `toml:"activations"`
 	// MaxSequences run at the same time; zero: 32. Default 0.
@@ -128,7 +129,10 @@ func (m *Model) validate(f *Faults, key string) {
 	}
 	f.count(key+".context", m.Context, 0, 1<<24)
 	f.count(key+".threads", m.Threads, 0, 4096)
-	f.oneOf(key+".activations", m.Activations, "q8", "f32", "fast")
+	f.oneOf(key+".activations", m.Activations, "q8", "bf16", "f32", "fast")
+	if m.Activations == "bf16" && m.Device != "" && m.Device != "auto" && m.Device != "cpu" {
+		f.add(key+".activations", `got "bf16", which is for a CPU: on a GPU "fast" rounds the inputs of matrices in bf16`)
+	}
 	f.count(key+".max_sequences", m.MaxSequences, 0, 4096)
 	f.count(key+".step_tokens", m.StepTokens, 0, 1<<16)
 	f.count(key+".queue", m.Queue, 0, 1<<20)

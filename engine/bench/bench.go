@@ -29,7 +29,7 @@ type Options struct {
 	Threads int   // 0: the device's choice
 	// Kernels forces an instruction set, see cpu.Options.Path.
 	Kernels string
-	// Activations is "q8" or "f32", see cpu.Options.Activations.
+	// Activations is "q8", "bf16" or "f32", see cpu.Options.Activations.
 	Activations string
 	// KVType is that of the cache: "f16", "bf16" or "f32"; empty: as the engine's.
 	KVType string

@@ -3,8 +3,8 @@
 
     vllm.py VLLM LOADGEN HEARTH FOLDER MODEL.gguf... [--threads 2] [--rounds 3] [--dtypes float32,bfloat16] [--bind nobind]
 
-VLLM is its program, FOLDER a Hugging Face folder in bf16 that it serves, once with each of the dtypes, and this engine too;
-this engine serves the MODELs besides. Ratios are to the first dtype. vLLM runs as it does by default, compiled, with tcmalloc
+VLLM is its program, FOLDER a Hugging Face folder in bf16 that it serves, once with each of the dtypes, and this engine too,
+with activations = "bf16", since vLLM rounds them so; this engine serves the MODELs besides. Ratios are to the first dtype. vLLM runs as it does by default, compiled, with tcmalloc
 and Intel's OpenMP preloaded where its environment's lib has them, as its documentation asks; it compiles at each start, for
 minutes. All servers stay up and are asked in turn, by 1, 8 and 32 streaming chat clients with 128 tokens in and out, no prompt
 twice; a vLLM that is not asked is stopped, since its processes go on spinning after their last step. Before that each must
@@ -166,7 +166,9 @@ def main():
         signal.signal(sig, lambda n, _: sys.exit(128 + n))
     makes = {"vLLM " + d: lambda d=d: VLLM(a, d) for d in a.dtypes.split(",")}
     first = next(iter(makes))
-    makes |= {os.path.basename(os.path.normpath(m)): lambda m=m: Hearth(a, m, "context = 1024") for m in [a.folder, *a.model]}
+    base = lambda m: os.path.basename(os.path.normpath(m))
+    makes[base(a.folder) + ", activations bf16"] = lambda: Hearth(a, a.folder, "context = 1024", 'activations = "bf16"')
+    makes |= {base(m): lambda m=m: Hearth(a, m, "context = 1024") for m in a.model}
     servers, ready, got = {}, {}, {}
     with contextlib.ExitStack() as up:
         for name, make in makes.items():

@@ -62,6 +62,9 @@ func (s *server) device(o engine.Options) (kernels.Device, error) {
 	if o.Activations == "f32" {
 		return nil, report.Faultf(report.Other, `set activations = "q8", or device = "cpu"`, `a GPU does not compute with activations = "f32"`)
 	}
+	if o.Activations == "bf16" {
+		return nil, report.Faultf(report.Other, `set activations = "fast", or device = "cpu"`, `a GPU does not compute with activations = "bf16"`)
+	}
 	g, err := s.m.driver.OpenGPU(*s.gpu)
 	if err != nil {
 		return nil, err
