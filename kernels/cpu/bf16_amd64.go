@@ -54,5 +54,3 @@ func bf16matx16(dst *float32, ldd int, w *byte, stride int, x *byte, ldx int, k 
 
 //go:noescape
 func bf16round(dst *byte, x *float32, blocks int)
-
-func bf16peak(n int)

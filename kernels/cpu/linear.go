@@ -229,11 +229,11 @@ func (d *Device) multiplyFloat(w *weight, dst *register, x *float32, ldx, rows, 
 	for r0 := 0; r0 < rows; r0 += chunk {
 		n := min(chunk, rows-r0)
 		t := tiles(n, maxCols)
-		for p := from; p < to; p++ {
+		for p := from; p < to; p += 2 { // two, for enough sums that do not wait for each other
 			for i := range t {
 				c, end := share(n, i, t)
 				c += r0
-				d.ks.fmat(w.t.Type, end+r0-c, at(out, c*ldd+4*panelRows*p), ldd, &w.panels[p*w.stride], w.stride, at(x, c*ldx), ldx, w.t.Cols, 1, weightsAhead)
+				d.ks.fmat(w.t.Type, end+r0-c, at(out, c*ldd+4*panelRows*p), ldd, &w.panels[p*w.stride], w.stride, at(x, c*ldx), ldx, w.t.Cols, min(2, to-p), weightsAhead)
 			}
 		}
 	}

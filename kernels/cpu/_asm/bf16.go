@@ -272,25 +272,3 @@ func roundFloats() {
 	VZEROUPPER()
 	RET()
 }
-
-// peakBF16 is nothing but the dot products: twelve independent sums, 32 products each,
-// n times.
-func peakBF16() {
-	TEXT("bf16peak", NOSPLIT, "func(n int)")
-	n := Load(Param("n"), GP64())
-	w, x := ZMM(), ZMM()
-	clearZ(w)
-	clearZ(x)
-	acc := zmms(12)
-	for _, v := range acc {
-		clearZ(v)
-	}
-	Label("loop")
-	for _, v := range acc {
-		dotBF16(x, w, v)
-	}
-	DECQ(n)
-	JNZ(LabelRef("loop"))
-	VZEROUPPER()
-	RET()
-}

@@ -26,7 +26,6 @@ func main() {
 			matBF16(cols)
 		}
 		roundBF16()
-		peakBF16()
 	case "vnniemu":
 		ConstraintExpr("amd64,!purego,vnniemu")
 		vnni, emulated, prefix, tileCols, tileFrom = true, true, "emu", 2, 1
