@@ -72,11 +72,13 @@ func agreeOn(a, b *kernelSet, t kernels.DType, rng *rand.Rand, extreme bool) boo
 		return true
 	}
 	exp := make([]byte, 2*agreeBlocks*s.expandedBytes())
-	tiled, size := a.expand(t, &exp[0], &w[0], 2*agreeBlocks)
-	for cols := (a.tileCols + 2) / 2; cols <= a.tileCols; cols++ {
+	pair := a.expand(t, &exp[0], &w[0], size, agreeBlocks)
+	rest := pair
+	rest.at = at(pair.at, pair.size)
+	for cols := (a.tileCols + 1) / 2; cols <= a.tileCols; cols++ {
 		var got [maxTileCols * 2 * panelRows]float32
-		a.tile(t, cols, &got[0], 4*2*panelRows, tiled, agreeBlocks*size, &act[0], lda, 1, 0)
-		a.tile(t, cols, &got[0], 4*2*panelRows, at(tiled, size), agreeBlocks*size, &act[lda/agreeBlocks], lda, agreeBlocks-1, 1)
+		a.tile(t, cols, &got[0], 4*2*panelRows, pair, &act[0], lda, 1, 0, &w[0], size)
+		a.tile(t, cols, &got[0], 4*2*panelRows, rest, &act[lda/agreeBlocks], lda, agreeBlocks-1, 1, &w[0], size)
 		if !sameBits(got[:cols*2*panelRows], want[:]) {
 			return false
 		}

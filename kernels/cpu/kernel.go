@@ -10,12 +10,8 @@ import (
 // maxCols is the most activation rows that one kernel call takes.
 const maxCols = 4
 
-// maxTileCols is the most columns of any set's tiles; from tileRows rows on,
-// expanding pays.
-const (
-	maxTileCols = 6
-	tileRows    = 12
-)
+// maxTileCols is the most columns of any set's tiles.
+const maxTileCols = 8
 
 // Quantized activations. A row is a sequence of blocks of 32 values:
 //
@@ -48,14 +44,15 @@ type kernelSet struct {
 	// acc = fma(−m, t, acc). fma rounds once.
 	mat func(t kernels.DType, cols int, dst *float32, ldd int, w, act *byte, lda, blocks, count int)
 
-	// For many rows, expand turns panels into plain bytes once, in dst
-	// (expandedBytes for each block), and tells where they are and the size of a
-	// block: panels of bytes stay where they are. tile multiplies two such panels,
-	// stride bytes apart, by up to tileCols columns, at least half as many: the same
-	// sums as mat. If more is not 0, it goes on from what dst holds. Both may be nil.
-	tileCols int
-	expand   func(t kernels.DType, dst, w *byte, blocks int) (x *byte, size int)
-	tile     func(t kernels.DType, cols int, dst *float32, ldd int, x *byte, stride int, act *byte, lda, blocks, more int)
+	// From tileRows rows on, expand turns two panels, stride bytes apart, into plain
+	// bytes once, in dst (twice expandedBytes for each block) unless they are bytes.
+	// tile multiplies such a pair by up to tileCols columns, at least half as many: the
+	// same sums as mat. If more is not 0, it goes on from what dst holds. What is at
+	// next, and stride bytes after it, may be fetched meanwhile: as much as was
+	// expanded. Both may be nil.
+	tileRows, tileCols int
+	expand             func(t kernels.DType, dst, w *byte, stride, blocks int) panelPair
+	tile               func(t kernels.DType, cols int, dst *float32, ldd int, x panelPair, act *byte, lda, blocks, more int, next *byte, stride int)
 
 	// floats dequantizes panels: eight rows of column 0, then of column 1, …
 	floats func(t kernels.DType, dst *float32, w *byte, blocks int)
@@ -98,6 +95,13 @@ type kernelSet struct {
 	// See pick.Loops; sums as sumSquares does.
 	largest func(x []float32) float32
 	powers  func(dst, x []float32, top, scale float32) float32
+}
+
+// panelPair is two panels as tiles take them: where the first is, how far the
+// second is from it, and the bytes from one block to the next.
+type panelPair struct {
+	at           *byte
+	stride, size int
 }
 
 // softState is the running softmax of one query: maximum and eight partial sums.

@@ -170,7 +170,7 @@ func (d *Device) multiplyInt(th int, w *weight, dst *register, act *actRows, row
 	for r0 := 0; r0 < rows; r0 += chunk {
 		n := min(chunk, rows-r0)
 		p := from
-		if d.ks.tile != nil && n >= tileRows {
+		if d.ks.tile != nil && n >= d.ks.tileRows {
 			x := d.scratch[th].expanded
 			for ; p+1 < to; p += 2 {
 				d.multiplyTiles(w, x, at(out, r0*ldd+4*panelRows*p), ldd, p, at(base, r0*lda), lda, blocks, n)
@@ -197,26 +197,18 @@ func (d *Device) multiplyTiles(w *weight, x []byte, dst *float32, ldd, p int, ac
 	t, parts := tiles(n, d.ks.tileCols), tiles(w.t.Cols, depth)
 	for k := range parts {
 		b0, b1 := share(blocks, k, parts)
-		tiled, stride := d.expand(w, x, p, b0, b1)
+		pair := d.ks.expand(w.t.Type, &x[0], &w.panels[p*w.stride+b0*s.blockBytes()], w.stride, b1-b0)
+		next := &w.panels[p*w.stride] // or what comes after these parts
+		if k+1 < parts {
+			next = &w.panels[p*w.stride+b1*s.blockBytes()]
+		} else if (p+4)*w.stride <= len(w.panels) {
+			next = &w.panels[(p+2)*w.stride]
+		}
 		for i := range t {
 			c, end := share(n, i, t)
-			d.ks.tile(w.t.Type, end-c, at(dst, c*ldd), ldd, tiled, stride, at(act, c*lda+b0*s.values/32*act32Bytes), lda, b1-b0, b0)
+			d.ks.tile(w.t.Type, end-c, at(dst, c*ldd), ldd, pair, at(act, c*lda+b0*s.values/32*act32Bytes), lda, b1-b0, b0, next, w.stride)
 		}
 	}
-}
-
-// expand makes what a tile takes of blocks [b0, b1) of panels p and p+1, which
-// are stride bytes apart then.
-func (d *Device) expand(w *weight, x []byte, p, b0, b1 int) (tiled *byte, stride int) {
-	size := spec(w.t.Type).blockBytes()
-	first, second := &w.panels[p*w.stride+b0*size], &w.panels[(p+1)*w.stride+b0*size]
-	tiled, each := d.ks.expand(w.t.Type, &x[0], first, b1-b0)
-	if tiled == first {
-		return first, w.stride
-	}
-	stride = (b1 - b0) * each
-	d.ks.expand(w.t.Type, &x[stride], second, b1-b0)
-	return tiled, stride
 }
 
 func (d *Device) multiplyFloat(w *weight, dst *register, x *float32, ldx, rows, from, to int) {

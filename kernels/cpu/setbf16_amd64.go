@@ -12,7 +12,8 @@ import (
 // inputs are rounded to bf16. It must show, once in each process, that it agrees with
 // the portable kernels; vnni has.
 func bf16Sets() []*kernelSet {
-	s := withInts("avx512-bf16", vnni.tileCols, vnniInts, vnnipeakInts)
+	s := vnni
+	s.name = "avx512-bf16"
 	s.bf16 = bf16Kernels{pairs: true, cols: len(bf16Mat) - 1, round: bf16Round, mat: bf16Pairs}
 	if !cpu.X86.HasAVX512BF16 || !agreeBF16(&s.bf16) {
 		return nil

@@ -32,30 +32,68 @@ var sets = sync.OnceValue(func() []*kernelSet {
 type intFuncs struct {
 	mat    [maxCols + 1]matFunc // by columns
 	expand func(dst, w *byte, blocks int)
-	tile   [maxTileCols + 1]tileFunc // by columns, for two expanded panels
+	// By columns, for two expanded panels: one after the other, or side by side.
+	tile [maxTileCols + 1]tileFunc
+	wide [maxTileCols + 1]wideFunc
+}
+
+// tileKernels are those of a set for many rows.
+type tileKernels struct {
+	rows, cols int
+	expand     func(t kernels.DType, dst, w *byte, stride, blocks int) panelPair
+	tile       func(t kernels.DType, cols int, dst *float32, ldd int, x panelPair, act *byte, lda, blocks, more int, next *byte, stride int)
+}
+
+// tilesOf expands panels one after the other.
+func tilesOf(ints []intFuncs) tileKernels {
+	return tileKernels{
+		rows: 12, cols: 3,
+		expand: func(t kernels.DType, dst, w *byte, stride, blocks int) panelPair {
+			s := spec(t)
+			if ints[t].expand == nil {
+				return panelPair{w, stride, s.blockBytes()}
+			}
+			x := panelPair{dst, blocks * s.expandedBytes(), s.expandedBytes()}
+			ints[t].expand(dst, w, blocks)
+			ints[t].expand(at(dst, x.stride), at(w, stride), blocks)
+			return x
+		},
+		tile: func(t kernels.DType, cols int, dst *float32, ldd int, x panelPair, act *byte, lda, blocks, more int, _ *byte, _ int) {
+			ints[t].tile[cols](dst, ldd, x.at, x.stride, act, lda, blocks, more)
+		},
+	}
+}
+
+// wideTilesOf expands panels so that their vectors lie side by side. Two loops of
+// few columns would unpack each weight twice, so that this pays as soon as there
+// would be two.
+func wideTilesOf(ints []intFuncs, cols int) tileKernels {
+	return tileKernels{
+		rows: maxCols + 1, cols: cols,
+		expand: func(t kernels.DType, dst, w *byte, stride, blocks int) panelPair {
+			ints[t].expand(dst, w, blocks)
+			ints[t].expand(at(dst, vecBytes), at(w, stride), blocks)
+			return panelPair{dst, vecBytes, 2 * spec(t).expandedBytes()}
+		},
+		tile: func(t kernels.DType, cols int, dst *float32, ldd int, x panelPair, act *byte, lda, blocks, more int, next *byte, stride int) {
+			ints[t].wide[cols](dst, ldd, x.at, act, lda, blocks, more, next, stride)
+		},
+	}
 }
 
 // withInts is a set whose integer kernels are given and the rest AVX2.
-func withInts(name string, tileCols int, ints []intFuncs, peak func(n int)) kernelSet {
+func withInts(name string, ints []intFuncs, tiles tileKernels, peak func(n int)) kernelSet {
 	return kernelSet{
 		name:       name,
 		quantize32: func(dst []byte, x []float32) { quantize32AVX2(&dst[0], &x[0], len(x)/32) },
 		mat: func(t kernels.DType, cols int, dst *float32, ldd int, w, act *byte, lda, blocks, count int) {
 			ints[t].mat[cols](dst, ldd, w, act, lda, blocks, count)
 		},
-		tileCols: tileCols,
-		expand: func(t kernels.DType, dst, w *byte, blocks int) (*byte, int) {
-			s := spec(t)
-			if ints[t].expand == nil {
-				return w, s.blockBytes()
-			}
-			ints[t].expand(dst, w, blocks)
-			return dst, s.expandedBytes()
-		},
-		tile: func(t kernels.DType, cols int, dst *float32, ldd int, x *byte, stride int, act *byte, lda, blocks, more int) {
-			ints[t].tile[cols](dst, ldd, x, stride, act, lda, blocks, more)
-		},
-		floats: func(t kernels.DType, dst *float32, w *byte, blocks int) { avx2Floats[t](dst, w, blocks) },
+		tileRows: tiles.rows,
+		tileCols: tiles.cols,
+		expand:   tiles.expand,
+		tile:     tiles.tile,
+		floats:   func(t kernels.DType, dst *float32, w *byte, blocks int) { avx2Floats[t](dst, w, blocks) },
 		fmat: func(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count, ahead int) {
 			avx2Fmat[t][cols](dst, ldd, w, stride, x, ldx, k, count, ahead)
 		},
@@ -88,15 +126,17 @@ func withInts(name string, tileCols int, ints []intFuncs, peak func(n int)) kern
 }
 
 // avx2 is the set in avx2_amd64.s; vnni has the integer kernels of
-// vnni_amd64.s, which use the VPDPBUSD of AVX-512 on 256 bits.
+// vnni_amd64.s, which use the VPDPBUSD of AVX-512, in tiles on 512 bits and else
+// on 256.
 var (
-	avx2 = withInts("avx2", 3, avx2Ints, peakInts)
-	vnni = withInts("avx512-vnni", maxTileCols, vnniInts, vnnipeakInts)
+	avx2 = withInts("avx2", avx2Ints, tilesOf(avx2Ints), peakInts)
+	vnni = withInts("avx512-vnni", vnniInts, wideTilesOf(vnniInts, maxTileCols), vnnipeakInts)
 )
 
 type (
 	matFunc     func(dst *float32, ldd int, w, act *byte, lda, blocks, count int)
 	tileFunc    func(dst *float32, ldd int, x *byte, stride int, act *byte, lda, blocks, more int)
+	wideFunc    func(dst *float32, ldd int, x, act *byte, lda, blocks, more int, next *byte, stride int)
 	fmatFunc    func(dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count, ahead int)
 	fmatAccFunc func(dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count, ahead int, alpha *float32)
 )
@@ -129,27 +169,27 @@ var (
 	}
 	vnniInts = []intFuncs{
 		kernels.Q4_0: {mat: [maxCols + 1]matFunc{1: vnnimatQ4_0x1, 2: vnnimatQ4_0x2, 3: vnnimatQ4_0x3, 4: vnnimatQ4_0x4},
-			expand: vnniexpandQ4_0, tile: [maxTileCols + 1]tileFunc{4: vnnitileQ4_0x4, 5: vnnitileQ4_0x5, 6: vnnitileQ4_0x6}},
+			expand: vnniexpandQ4_0, wide: [maxTileCols + 1]wideFunc{4: vnnitileQ4_0x4, 5: vnnitileQ4_0x5, 6: vnnitileQ4_0x6, 7: vnnitileQ4_0x7, 8: vnnitileQ4_0x8}},
 		kernels.Q4_1: {mat: [maxCols + 1]matFunc{1: vnnimatQ4_1x1, 2: vnnimatQ4_1x2, 3: vnnimatQ4_1x3, 4: vnnimatQ4_1x4},
-			expand: vnniexpandQ4_1, tile: [maxTileCols + 1]tileFunc{4: vnnitileQ4_1x4, 5: vnnitileQ4_1x5, 6: vnnitileQ4_1x6}},
+			expand: vnniexpandQ4_1, wide: [maxTileCols + 1]wideFunc{4: vnnitileQ4_1x4, 5: vnnitileQ4_1x5, 6: vnnitileQ4_1x6, 7: vnnitileQ4_1x7, 8: vnnitileQ4_1x8}},
 		kernels.Q5_0: {mat: [maxCols + 1]matFunc{1: vnnimatQ5_0x1, 2: vnnimatQ5_0x2, 3: vnnimatQ5_0x3, 4: vnnimatQ5_0x4},
-			expand: vnniexpandQ5_0, tile: [maxTileCols + 1]tileFunc{4: vnnitileQ5_0x4, 5: vnnitileQ5_0x5, 6: vnnitileQ5_0x6}},
+			expand: vnniexpandQ5_0, wide: [maxTileCols + 1]wideFunc{4: vnnitileQ5_0x4, 5: vnnitileQ5_0x5, 6: vnnitileQ5_0x6, 7: vnnitileQ5_0x7, 8: vnnitileQ5_0x8}},
 		kernels.Q5_1: {mat: [maxCols + 1]matFunc{1: vnnimatQ5_1x1, 2: vnnimatQ5_1x2, 3: vnnimatQ5_1x3, 4: vnnimatQ5_1x4},
-			expand: vnniexpandQ5_1, tile: [maxTileCols + 1]tileFunc{4: vnnitileQ5_1x4, 5: vnnitileQ5_1x5, 6: vnnitileQ5_1x6}},
+			expand: vnniexpandQ5_1, wide: [maxTileCols + 1]wideFunc{4: vnnitileQ5_1x4, 5: vnnitileQ5_1x5, 6: vnnitileQ5_1x6, 7: vnnitileQ5_1x7, 8: vnnitileQ5_1x8}},
 		kernels.Q8_0: {mat: [maxCols + 1]matFunc{1: vnnimatQ8_0x1, 2: vnnimatQ8_0x2, 3: vnnimatQ8_0x3, 4: vnnimatQ8_0x4},
-			expand: vnniexpandQ8_0, tile: [maxTileCols + 1]tileFunc{4: vnnitileQ8_0x4, 5: vnnitileQ8_0x5, 6: vnnitileQ8_0x6}},
+			expand: vnniexpandQ8_0, wide: [maxTileCols + 1]wideFunc{4: vnnitileQ8_0x4, 5: vnnitileQ8_0x5, 6: vnnitileQ8_0x6, 7: vnnitileQ8_0x7, 8: vnnitileQ8_0x8}},
 		kernels.IQ4_NL: {mat: [maxCols + 1]matFunc{1: vnnimatIQ4_NLx1, 2: vnnimatIQ4_NLx2, 3: vnnimatIQ4_NLx3, 4: vnnimatIQ4_NLx4},
-			expand: vnniexpandIQ4_NL, tile: [maxTileCols + 1]tileFunc{4: vnnitileIQ4_NLx4, 5: vnnitileIQ4_NLx5, 6: vnnitileIQ4_NLx6}},
+			expand: vnniexpandIQ4_NL, wide: [maxTileCols + 1]wideFunc{4: vnnitileIQ4_NLx4, 5: vnnitileIQ4_NLx5, 6: vnnitileIQ4_NLx6, 7: vnnitileIQ4_NLx7, 8: vnnitileIQ4_NLx8}},
 		kernels.Q2_K: {mat: [maxCols + 1]matFunc{1: vnnimatQ2_Kx1, 2: vnnimatQ2_Kx2, 3: vnnimatQ2_Kx3, 4: vnnimatQ2_Kx4},
-			expand: vnniexpandQ2_K, tile: [maxTileCols + 1]tileFunc{4: vnnitileQ2_Kx4, 5: vnnitileQ2_Kx5, 6: vnnitileQ2_Kx6}},
+			expand: vnniexpandQ2_K, wide: [maxTileCols + 1]wideFunc{4: vnnitileQ2_Kx4, 5: vnnitileQ2_Kx5, 6: vnnitileQ2_Kx6, 7: vnnitileQ2_Kx7, 8: vnnitileQ2_Kx8}},
 		kernels.Q3_K: {mat: [maxCols + 1]matFunc{1: vnnimatQ3_Kx1, 2: vnnimatQ3_Kx2, 3: vnnimatQ3_Kx3, 4: vnnimatQ3_Kx4},
-			expand: vnniexpandQ3_K, tile: [maxTileCols + 1]tileFunc{4: vnnitileQ3_Kx4, 5: vnnitileQ3_Kx5, 6: vnnitileQ3_Kx6}},
+			expand: vnniexpandQ3_K, wide: [maxTileCols + 1]wideFunc{4: vnnitileQ3_Kx4, 5: vnnitileQ3_Kx5, 6: vnnitileQ3_Kx6, 7: vnnitileQ3_Kx7, 8: vnnitileQ3_Kx8}},
 		kernels.Q4_K: {mat: [maxCols + 1]matFunc{1: vnnimatQ4_Kx1, 2: vnnimatQ4_Kx2, 3: vnnimatQ4_Kx3, 4: vnnimatQ4_Kx4},
-			expand: vnniexpandQ4_K, tile: [maxTileCols + 1]tileFunc{4: vnnitileQ4_Kx4, 5: vnnitileQ4_Kx5, 6: vnnitileQ4_Kx6}},
+			expand: vnniexpandQ4_K, wide: [maxTileCols + 1]wideFunc{4: vnnitileQ4_Kx4, 5: vnnitileQ4_Kx5, 6: vnnitileQ4_Kx6, 7: vnnitileQ4_Kx7, 8: vnnitileQ4_Kx8}},
 		kernels.Q5_K: {mat: [maxCols + 1]matFunc{1: vnnimatQ5_Kx1, 2: vnnimatQ5_Kx2, 3: vnnimatQ5_Kx3, 4: vnnimatQ5_Kx4},
-			expand: vnniexpandQ5_K, tile: [maxTileCols + 1]tileFunc{4: vnnitileQ5_Kx4, 5: vnnitileQ5_Kx5, 6: vnnitileQ5_Kx6}},
+			expand: vnniexpandQ5_K, wide: [maxTileCols + 1]wideFunc{4: vnnitileQ5_Kx4, 5: vnnitileQ5_Kx5, 6: vnnitileQ5_Kx6, 7: vnnitileQ5_Kx7, 8: vnnitileQ5_Kx8}},
 		kernels.Q6_K: {mat: [maxCols + 1]matFunc{1: vnnimatQ6_Kx1, 2: vnnimatQ6_Kx2, 3: vnnimatQ6_Kx3, 4: vnnimatQ6_Kx4},
-			expand: vnniexpandQ6_K, tile: [maxTileCols + 1]tileFunc{4: vnnitileQ6_Kx4, 5: vnnitileQ6_Kx5, 6: vnnitileQ6_Kx6}},
+			expand: vnniexpandQ6_K, wide: [maxTileCols + 1]wideFunc{4: vnnitileQ6_Kx4, 5: vnnitileQ6_Kx5, 6: vnnitileQ6_Kx6, 7: vnnitileQ6_Kx7, 8: vnnitileQ6_Kx8}},
 	}
 	avx2Floats = [...]func(dst *float32, w *byte, blocks int){
 		kernels.Q4_0:   floatsQ4_0,

@@ -17,7 +17,7 @@ func main() {
 	switch os.Getenv("ISA") {
 	case "vnni":
 		ConstraintExpr("amd64,!purego")
-		vnni, prefix, tileCols, tileFrom = true, "vnni", 6, 4
+		vnni, prefix, tileCols, tileFrom = true, "vnni", 8, 4
 		integers()
 		peakInts()
 	case "bf16":
@@ -28,7 +28,7 @@ func main() {
 		roundBF16()
 	case "vnniemu":
 		ConstraintExpr("amd64,!purego,vnniemu")
-		vnni, emulated, prefix, tileCols, tileFrom = true, true, "emu", 2, 1
+		vnni, emulated, prefix, tileCols, tileFrom = true, true, "emu", 1, 1
 		integers()
 	default:
 		ConstraintExpr("amd64,!purego")
@@ -40,7 +40,7 @@ func main() {
 }
 
 // Which instructions the integer kernels use. With vnni, VPDPBUSD of AVX-512
-// (256-bit forms) and up to 32 registers; emulated is that with AVX2
+// (256-bit forms, in tiles 512) and up to 32 registers; emulated is that with AVX2
 // instructions in its place, so that the rest can be tested without AVX-512.
 var (
 	vnni, emulated bool
@@ -67,7 +67,11 @@ func integers() {
 			expand(s)
 		}
 		for cols := tileFrom; cols <= tileCols; cols++ {
-			tileMat(s, cols)
+			if vnni {
+				tileVNNI(s, cols)
+			} else {
+				tileMat(s, cols)
+			}
 		}
 	}
 }
@@ -223,8 +227,11 @@ func dupHigh() Mem {
 
 func ones16() Mem { return bytes32("ones16", 1, 0) }
 
-// columns addresses up to four rows of activations.
-type columns struct{ base, ld, third reg.GPVirtual }
+// columns addresses up to eight rows of activations or results, by a pointer for
+// every three.
+type columns struct {
+	base, ld, third, sixth reg.GPVirtual
+}
 
 func newColumns(cols int, base, ld reg.GPVirtual) columns {
 	c := columns{base: base, ld: ld}
@@ -233,25 +240,27 @@ func newColumns(cols int, base, ld reg.GPVirtual) columns {
 		LEAQ(Mem{Base: base, Index: ld, Scale: 2}, c.third)
 		ADDQ(ld, c.third)
 	}
+	if cols > 6 {
+		c.sixth = GP64()
+		LEAQ(Mem{Base: c.third, Index: ld, Scale: 2}, c.sixth)
+		ADDQ(ld, c.sixth)
+	}
 	return c
 }
 
 func (c columns) at(col, disp int) Mem {
-	switch col {
-	case 0:
-		return Mem{Base: c.base, Disp: disp}
-	case 3:
-		return Mem{Base: c.third, Disp: disp}
-	case 4, 5:
-		return Mem{Base: c.third, Index: c.ld, Scale: uint8(col - 3), Disp: disp}
+	m := Mem{Base: [...]reg.GPVirtual{c.base, c.third, c.sixth}[col/3], Disp: disp}
+	if col%3 > 0 {
+		m.Index, m.Scale = c.ld, uint8(col%3)
 	}
-	return Mem{Base: c.base, Index: c.ld, Scale: uint8(col), Disp: disp}
+	return m
 }
 
 func (c columns) advance(n int) {
-	ADDQ(bytes(n), c.base)
-	if c.third != nil {
-		ADDQ(bytes(n), c.third)
+	for _, p := range []reg.GPVirtual{c.base, c.third, c.sixth} {
+		if p != nil {
+			ADDQ(bytes(n), p)
+		}
 	}
 }
 

@@ -7,12 +7,13 @@ import (
 )
 
 // For many rows of activations two panels are expanded once to plain bytes and
-// then multiplied by tiles of two or three columns. An expanded block is
+// then multiplied by tiles of two or three columns (with VNNI, see widetile.go). An
+// expanded block is
 //
 //	d       8 × float32
 //	m       8 × float32 (types with minima)
 //	groups  one for every 32 columns:
-//	sc      for each sub-block 8 × (scale, scale) int16, or int32 with VNNI
+//	sc      for each sub-block 8 × (scale, scale) int16, or float32 with VNNI
 //	fold    of sub-blocks of 16: 8 × (minimum or −offset·scale of the first, of the
 //	        second) int16; of 32: 8 × minimum float32
 //	quads   8 × 32 bytes
@@ -42,6 +43,14 @@ func (s spec) xquadsAt() int {
 func (s spec) xgroupBytes() int { return s.xquadsAt() + 32*panelRows }
 func (s spec) xbytes() int      { return s.xgroupAt() + s.values/32*s.xgroupBytes() }
 
+// pitch is the distance of an expanded panel's vectors, in vectors.
+func pitch() int {
+	if vnni {
+		return 2
+	}
+	return 1
+}
+
 // expand writes blocks in expanded form.
 func expand(s spec) {
 	TEXT(label("%sexpand%s", prefix, s.name), NOSPLIT, "func(dst, w *byte, blocks int)")
@@ -58,7 +67,7 @@ func expand(s spec) {
 	if s.min {
 		v := YMM()
 		VCVTPH2PS(Mem{Base: w, Disp: 2 * panelRows}, v)
-		VMOVUPS(v, Mem{Base: dst, Disp: s.xmAt()})
+		VMOVUPS(v, Mem{Base: dst, Disp: pitch() * s.xmAt()})
 	}
 	if s.sub > 0 {
 		for p := range s.rounds() {
@@ -70,10 +79,10 @@ func expand(s spec) {
 		for _, j := range s.order(0, 8) {
 			q := YMM()
 			r.quad(j, q)
-			store(q, Mem{Base: dst, Disp: s.xgroupAt() + g*s.xgroupBytes() + s.xquadsAt() + 32*j})
+			store(q, Mem{Base: dst, Disp: pitch() * (s.xgroupAt() + g*s.xgroupBytes() + s.xquadsAt() + 32*j)})
 		}
 	}
-	ADDQ(bytes(s.xbytes()), dst)
+	ADDQ(bytes(pitch()*s.xbytes()), dst)
 	ADDQ(bytes(s.blockBytes()), w)
 	DECQ(blocks)
 	JNZ(LabelRef("block"))
@@ -86,7 +95,13 @@ func (s spec) expandScales(dst, w reg.GPVirtual, p int) {
 	sc := Mem{Base: w, Disp: s.scAt() + 2*panelRows*p}
 	s.loadScales(sc, pair)
 	splitPair(pair, one, two)
-	at := func(g, disp int) Mem { return Mem{Base: dst, Disp: s.xgroupAt() + g*s.xgroupBytes() + disp} }
+	if vnni {
+		VCVTDQ2PS(one, one)
+		VCVTDQ2PS(two, two)
+	}
+	at := func(g, disp int) Mem {
+		return Mem{Base: dst, Disp: pitch() * (s.xgroupAt() + g*s.xgroupBytes() + disp)}
+	}
 	if s.sub == 32 {
 		store(one, at(2*p, 0))
 		store(two, at(2*p+1, 0))
@@ -151,7 +166,7 @@ func tileMat(s spec, cols int) {
 		t.stack = aligned(64 * cols)
 	}
 	var ones Op = ones16()
-	if s.signed && !vnni {
+	if s.signed {
 		v := YMM()
 		VMOVDQU(ones16(), v)
 		ones = v
@@ -196,9 +211,6 @@ func (t *tile) start() {
 
 // resultsInRegisters tells whether results find room beside sums.
 func (s spec) resultsInRegisters() bool {
-	if vnni {
-		return s.values == 32 && !emulated
-	}
 	return s.values == 32 && s.adds() >= 8 && !s.signed
 }
 
@@ -211,10 +223,6 @@ func (t *tile) vectors() [2][]reg.VecVirtual { return [2][]reg.VecVirtual{ymms(t
 // dot adds quads [from, to), at disp of the panels, times the factors to sums.
 func (t *tile) dot(disp, from, to int, f0, f1 Op, fresh bool) {
 	factor := [2]Op{f0, f1}
-	if vnni {
-		t.dotVNNI(disp, from, to, factor, fresh)
-		return
-	}
 	var acc [2][]reg.VecVirtual
 	for p := range acc {
 		acc[p] = ymms(t.cols)

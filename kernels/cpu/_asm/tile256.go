@@ -108,7 +108,7 @@ func (t *tile) finish256() {
 }
 
 // minsInRegisters tells whether those of a block find room beside the products.
-func (s spec) minsInRegisters() bool { return s.sub == 32 && s.adds() >= 8 && !emulated }
+func (s spec) minsInRegisters() bool { return s.sub == 32 && s.adds() >= 8 }
 
 // minima adds those of a group, whose fold is at disp of the panels and whose
 // activations are n groups before the next.

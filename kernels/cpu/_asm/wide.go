@@ -1,0 +1,156 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// wide is sixteen lanes, eight rows of one panel and eight of the next: a 512-bit
+// register or, emulated, two of 256 bits.
+type wide []reg.VecVirtual
+
+const wideBytes = 64
+
+func newWide() wide {
+	if emulated {
+		return ymms(2)
+	}
+	return wide{ZMM()}
+}
+
+func wides(n int) []wide {
+	v := make([]wide, n)
+	for i := range v {
+		v[i] = newWide()
+	}
+	return v
+}
+
+// part is the operand in memory of half i of a wide, or of all of it.
+func part(m Mem, i int) Mem { return m.Offset(32 * i) }
+
+func (w wide) load(m Mem) {
+	for i, v := range w {
+		VMOVUPS(part(m, i), v)
+	}
+}
+
+func (w wide) store(m Mem) {
+	for i, v := range w {
+		VMOVUPS(v, part(m, i))
+	}
+}
+
+// zero clears w. Not every processor knows the 512-bit form for what it is: use
+// move where it would be in a loop.
+func (w wide) zero() {
+	for _, v := range w {
+		zero(v)
+	}
+}
+
+// move is a copy, which renaming of registers does.
+func (w wide) move(from wide) {
+	for i, v := range w {
+		if emulated {
+			VMOVDQU(from[i], v)
+		} else {
+			VMOVDQA64(from[i], v)
+		}
+	}
+}
+
+// spread fills w with the four bytes at m.
+func (w wide) spread(m Mem) {
+	for _, v := range w {
+		VPBROADCASTD(m, v)
+	}
+}
+
+// dot adds four products of unsigned q and the signed bytes at m to each lane.
+func (w wide) dot(m Mem, q wide) {
+	for i, v := range w {
+		dpBroadcast(m, q[i], v)
+	}
+}
+
+// minusShifted is −(the int32 at m << k); none is zero.
+func (w wide) minusShifted(m Mem, k uint64, none wide) {
+	for i, v := range w {
+		if emulated {
+			VPBROADCASTD(m, v)
+			VPSLLD(Imm(k), v, v)
+		} else {
+			VPSLLD_BCST(Imm(k), m, v)
+		}
+		VPSUBD(v, none[i], v)
+	}
+}
+
+// pairs multiplies pairs of int16 at m by those of w and adds the two products.
+func (w wide) pairs(m Mem) {
+	for i, v := range w {
+		VPMADDWD(part(m, i), v, v)
+	}
+}
+
+// float converts int32.
+func (w wide) float() {
+	for _, v := range w {
+		VCVTDQ2PS(v, v)
+	}
+}
+
+// times multiplies by a.
+func (w wide) times(a wide) {
+	for i, v := range w {
+		VMULPS(a[i], v, v)
+	}
+}
+
+// scaled is a times the float32 at m.
+func (w wide) scaled(m Mem, a wide) {
+	for i, v := range w {
+		if emulated {
+			VBROADCASTSS(m, v)
+			VMULPS(a[i], v, v)
+		} else {
+			VMULPS_BCST(m, a[i], v)
+		}
+	}
+}
+
+// add adds a·b, rounded once.
+func (w wide) add(a, b wide) {
+	for i, v := range w {
+		VFMADD231PS(a[i], b[i], v)
+	}
+}
+
+// addScaled adds a times the float32 at m, rounded once.
+func (w wide) addScaled(m Mem, a wide) {
+	for i, v := range w {
+		if emulated {
+			f := YMM()
+			VBROADCASTSS(m, f)
+			VFMADD231PS(f, a[i], v)
+		} else {
+			VFMADD231PS_BCST(m, a[i], v)
+		}
+	}
+}
+
+// timesAdd makes w what is at m and w·a, rounded once.
+func (w wide) timesAdd(a wide, m Mem) {
+	for i, v := range w {
+		VFMADD213PS(part(m, i), a[i], v)
+	}
+}
+
+// sub takes a·b off, rounded once.
+func (w wide) sub(a, b wide) {
+	for i, v := range w {
+		VFNMADD231PS(a[i], b[i], v)
+	}
+}
