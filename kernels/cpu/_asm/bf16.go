@@ -50,7 +50,7 @@ func (m *bf16Matrix) wide() []int {
 	switch {
 	case m.cols <= 2:
 		return []int{4, 2, 1}
-	case m.cols <= 7:
+	case m.cols <= 12:
 		return []int{2, 1}
 	}
 	return []int{1}
