@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"testing"
 
@@ -49,6 +50,33 @@ func TestPanelRoundTrip(t *testing.T) {
 					s.unpack(dst[b*s.blockBytes():], r, &got)
 					if got != want {
 						t.Fatalf("%v panel %d row %d block %d: got %v, want %v", typ, p, r, b, got, want)
+					}
+				}
+			}
+		}
+	}
+}
+
+// Floats lie in panels column by column, whatever their number.
+func TestInterleave(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	for _, typ := range []kernels.DType{kernels.F32, kernels.F16, kernels.BF16} {
+		for _, cols := range []int{1, 2, 3, 4, 7, 64, 67} {
+			for _, rows := range []int{8, 11} {
+				w := kerneltest.Tensor(rng, "w", typ, rows, cols, 1)
+				n := typ.BlockBytes()
+				for p := range panels(rows) {
+					panel := make([]byte, panelBytes(&w))
+					interleave(panel, &w, p)
+					for at := range cols * panelRows {
+						r, k := p*panelRows+at%panelRows, at/panelRows
+						want := make([]byte, n)
+						if r < rows {
+							want = w.Data[(r*cols+k)*n:][:n]
+						}
+						if got := panel[at*n:][:n]; !bytes.Equal(got, want) {
+							t.Fatalf("%v, %d columns: row %d column %d: got %x, want %x", typ, cols, r, k, got, want)
+						}
 					}
 				}
 			}

@@ -115,3 +115,21 @@ func BenchmarkTile(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkRepack turns files' rows into panels.
+func BenchmarkRepack(b *testing.B) {
+	for _, t := range kernels.DTypes() {
+		w := kerneltest.Tensor(rand.New(rand.NewPCG(1, 1)), "w", t, 64, 2048, 1)
+		if stored(&w) != t {
+			continue
+		}
+		dst := weight{t: &w, stride: panelBytes(&w)}
+		dst.panels = make([]byte, panels(w.Rows)*dst.stride)
+		b.Run(t.String(), func(b *testing.B) {
+			b.SetBytes(int64(len(w.Data)))
+			for range b.N {
+				dst.fill(&w, 0, 1)
+			}
+		})
+	}
+}

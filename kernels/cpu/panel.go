@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"encoding/binary"
-	"math"
 
 	"hearth/kernels"
 )
@@ -202,79 +201,6 @@ func (s *panelSpec) unpack(block []byte, r int, l *levels) {
 			}
 			l.q[8*g+j] = w
 		}
-	}
-}
-
-// repack turns rows [8p, 8p+8) of a quantized tensor into panel p; rows past
-// the end stay zero. dst must be zero.
-func repack(dst []byte, t *kernels.Tensor, p int) {
-	s := spec(t.Type)
-	if s.asStored() {
-		s.move(dst, t, p)
-		return
-	}
-	row, in, out := t.Type.RowBytes(t.Cols), t.Type.BlockBytes(), s.blockBytes()
-	var l levels
-	for r := range min(panelRows, t.Rows-p*panelRows) {
-		src := t.Data[(p*panelRows+r)*row:][:row]
-		for b := range t.Cols / s.values {
-			readers[t.Type](&l, src[b*in:(b+1)*in])
-			s.pack(dst[b*out:(b+1)*out], r, &l)
-		}
-	}
-}
-
-// asStored tells whether a row's levels are, word by word, what its lanes hold:
-// so they are in Q8_0, and in the types of 4 bits that store quads j and j+4 in
-// one word. Most files are of these, and taking levels apart is most of a start.
-func (s *panelSpec) asStored() bool { return s.values == 32 && s.high == 0 }
-
-// move is repack for types whose levels stay as they are stored.
-func (s *panelSpec) move(dst []byte, t *kernels.Tensor, p int) {
-	row, in, out, at, head := t.Type.RowBytes(t.Cols), t.Type.BlockBytes(), s.blockBytes(), s.groupAt(), 2
-	if s.min {
-		head = 4
-	}
-	rows := min(panelRows, t.Rows-p*panelRows)
-	src := t.Data[p*panelRows*row:][:rows*row]
-	none := make([]byte, in) // in the place of a row past the end
-	for b := range t.Cols / 32 {
-		block := dst[b*out:][:out]
-		for r := 0; r < rows; r += 2 {
-			even, odd := src[r*row+b*in:][:in], none
-			if r+1 < rows {
-				odd = src[(r+1)*row+b*in:][:in]
-			}
-			binary.LittleEndian.PutUint32(block[2*r:], uint32(u16(even))|uint32(u16(odd))<<16)
-			if s.min {
-				binary.LittleEndian.PutUint32(block[2*(panelRows+r):], uint32(u16(even[2:]))|uint32(u16(odd[2:]))<<16)
-			}
-			if s.low == 8 {
-				moveWords8(block[at+4*r:], even[head:], odd[head:])
-			} else {
-				moveWords4(block[at+4*r:], even[head:], odd[head:])
-			}
-		}
-	}
-}
-
-// moveWords8 puts the eight words of each of two rows into their lanes, which are
-// neighbours, a vector after the other; moveWords4 likewise.
-func moveWords8(dst, even, odd []byte) {
-	to, a, b := (*[7*vecBytes + 8]byte)(dst), (*[32]byte)(even), (*[32]byte)(odd)
-	for v := range 4 {
-		x, y := binary.LittleEndian.Uint64(a[8*v:]), binary.LittleEndian.Uint64(b[8*v:])
-		binary.LittleEndian.PutUint64(to[2*v*vecBytes:], x&math.MaxUint32|y<<32)
-		binary.LittleEndian.PutUint64(to[(2*v+1)*vecBytes:], x>>32|y&^math.MaxUint32)
-	}
-}
-
-func moveWords4(dst, even, odd []byte) {
-	to, a, b := (*[3*vecBytes + 8]byte)(dst), (*[16]byte)(even), (*[16]byte)(odd)
-	for v := range 2 {
-		x, y := binary.LittleEndian.Uint64(a[8*v:]), binary.LittleEndian.Uint64(b[8*v:])
-		binary.LittleEndian.PutUint64(to[2*v*vecBytes:], x&math.MaxUint32|y<<32)
-		binary.LittleEndian.PutUint64(to[(2*v+1)*vecBytes:], x>>32|y&^math.MaxUint32)
 	}
 }
 

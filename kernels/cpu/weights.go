@@ -1,7 +1,6 @@
 package cpu
 
 import (
-	"encoding/binary"
 	"sync"
 
 	"hearth/kernels"
@@ -146,24 +145,6 @@ func (w *weight) fill(t *kernels.Tensor, thread, threads int) {
 			interleave(dst, src, at)
 		} else {
 			repack(dst, src, at)
-		}
-	}
-}
-
-// interleave turns rows [8p, 8p+8) of a float tensor into a panel: eight rows
-// of column 0, then of column 1, …
-func interleave(dst []byte, t *kernels.Tensor, p int) {
-	size := t.Type.BlockBytes()
-	row := t.Cols * size
-	for r := range min(panelRows, t.Rows-p*panelRows) {
-		src := t.Data[(p*panelRows+r)*row:][:row]
-		for k := range t.Cols {
-			at := (k*panelRows + r) * size
-			if size == 4 {
-				binary.LittleEndian.PutUint32(dst[at:], binary.LittleEndian.Uint32(src[4*k:]))
-			} else {
-				binary.LittleEndian.PutUint16(dst[at:], binary.LittleEndian.Uint16(src[2*k:]))
-			}
 		}
 	}
 }
