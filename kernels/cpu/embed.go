@@ -6,10 +6,11 @@ import "hearth/kernels"
 // once, as panels: a token's row is read back from the panel that it is in, and
 // the file's pages are dropped as those of other matrices are.
 
-// readBack tells whether the rows of tensor i are read from panels.
+// readBack tells whether the rows of tensor i are read from panels. Those for inputs in
+// bf16, and of types without panels of their own, do not hold what the file does.
 func (d *Device) readBack(i kernels.TensorID, u uses) bool {
 	t := &d.p.Tensors[i]
-	return u.linear && spec(t.Type) != nil && t.Order == nil
+	return u.linear && stored(t) == t.Type && t.Order == nil && !d.inBF16(t.Type)
 }
 
 // embed computes row r of an OpEmbed.
@@ -28,16 +29,23 @@ func (d *Device) embed(th int, dst []float32, o *kernels.Op, r int) {
 	}
 }
 
-// row dequantizes row r of w, with the values that kernels.Dequantize gives: a
-// block of its panel at a time, eight rows of which one is kept.
+// rowStep is how many columns row takes at a time: whole blocks of every type.
+const rowStep = 256
+
+// row dequantizes row r of w, with the values that kernels.Dequantize gives: of its
+// panel, eight rows of which one is kept.
 func (d *Device) row(th int, dst []float32, w *weight, r int) {
 	s, eight := spec(w.t.Type), d.scratch[th].rows[:]
 	panel := w.panels[r/panelRows*w.stride:][:w.stride]
-	for b := 0; len(dst) > 0; b++ {
-		d.ks.floats(w.t.Type, &eight[0], &panel[b*s.blockBytes()], 1)
-		for k := range dst[:s.values] {
-			dst[k] = eight[k*panelRows+r%panelRows]
+	for k := 0; k < len(dst); k += rowStep {
+		part := dst[k:min(k+rowStep, len(dst))]
+		if s != nil {
+			d.ks.floats(w.t.Type, &eight[0], &panel[k/s.values*s.blockBytes()], len(part)/s.values)
+		} else {
+			d.ks.widen(w.t.Type, &eight[0], &panel[k*panelRows*w.t.Type.BlockBytes()], len(part))
 		}
-		dst = dst[s.values:]
+		for i := range part {
+			part[i] = eight[i*panelRows+r%panelRows]
+		}
 	}
 }

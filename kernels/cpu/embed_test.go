@@ -14,7 +14,7 @@ import (
 func TestTiedEmbedding(t *testing.T) {
 	for _, c := range kerneltest.Cases() {
 		o, w := &c.Program.Ops[0], &c.Program.Tensors[0]
-		if o.Kind != kernels.OpEmbed || len(c.Program.Ops) != 2 || c.Program.Ops[1].W != o.W || spec(w.Type) == nil {
+		if o.Kind != kernels.OpEmbed || len(c.Program.Ops) != 2 || c.Program.Ops[1].Kind != kernels.OpLinear || c.Program.Ops[1].W != o.W || stored(w) != w.Type {
 			continue
 		}
 		t.Run(c.Name, func(t *testing.T) {

@@ -28,13 +28,13 @@ type actRows struct {
 // scratch is what one thread owns.
 type scratch struct {
 	act         actRows
-	panel       []float32                // dequantized panels (f32 mode)
-	expanded    []byte                   // two expanded panels
-	rows        [panelRows * 256]float32 // a block of a panel, see Device.row
-	q           []float32                // (attnCols, dim)
-	scores      []float32                // (attnCols, keyTile)
-	keys, vals  []float32                // a tile of them, see tile.widen
-	acc         []float32                // (attnCols, dim)
+	panel       []float32                    // dequantized panels (f32 mode)
+	expanded    []byte                       // two expanded panels
+	rows        [panelRows * rowStep]float32 // a part of a panel, see Device.row
+	q           []float32                    // (attnCols, dim)
+	scores      []float32                    // (attnCols, keyTile)
+	keys, vals  []float32                    // a tile of them, see tile.widen
+	acc         []float32                    // (attnCols, dim)
 	state       []softState
 	half        []uint16  // a key and a value
 	alpha, ones []float32 // (attnCols), ones at least as long as a head
