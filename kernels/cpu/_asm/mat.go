@@ -109,10 +109,6 @@ func (s spec) order(from, to int) (js []int) {
 // pointers are at the group's bytes) and folds the sums of pairs, times factor
 // (two int16 a lane), into sums; the first time it sets them if fresh.
 func (s spec) dotQuads(r *reader, from, to int, a columns, cols int, factor Op, sums []reg.VecVirtual, fresh bool) {
-	if vnni {
-		s.dotQuadsVNNI(r, from, to, a, cols, factor, sums, fresh)
-		return
-	}
 	acc := make([]partial, cols)
 	for i, j := range s.order(from, to) {
 		if i == 2 && r.late != nil {
@@ -199,6 +195,7 @@ func mat32(s spec, cols int) {
 	if cols < maxCols || s.high == 0 || vnni && !emulated { // else registers run out
 		mask = s.lowMask()
 	}
+	none := noneVNNI()
 	Label("panel")
 	acc := ymms(cols)
 	for _, v := range acc {
@@ -209,6 +206,26 @@ func mat32(s spec, cols int) {
 	MOVQ(blocks, left)
 	Label("block")
 	prefetch(w, s.blockBytes())
+	if vnni {
+		s.block32VNNI(w, a, mask, none, acc)
+	} else {
+		s.block32(w, a, mask, acc)
+	}
+	ADDQ(bytes(s.blockBytes()), w)
+	a.advance(act32Bytes)
+	DECQ(left)
+	JNZ(LabelRef("block"))
+	output(dst, ldd, acc)
+	ADDQ(bytes(4*panelRows), dst)
+	DECQ(count)
+	JNZ(LabelRef("panel"))
+	VZEROUPPER()
+	RET()
+}
+
+// block32 adds a block of 32 columns to acc.
+func (s spec) block32(w reg.GPVirtual, a columns, mask reg.VecVirtual, acc []reg.VecVirtual) {
+	cols := len(acc)
 	sums := ymms(cols)
 	s.dotQuads(s.reader(w, s.groupAt(), mask), 0, 8, a, cols, ones16(), sums, true)
 	d := YMM()
@@ -235,16 +252,6 @@ func mat32(s spec, cols int) {
 			VFMADD231PS(f, m, acc[c])
 		}
 	}
-	ADDQ(bytes(s.blockBytes()), w)
-	a.advance(act32Bytes)
-	DECQ(left)
-	JNZ(LabelRef("block"))
-	output(dst, ldd, acc)
-	ADDQ(bytes(4*panelRows), dst)
-	DECQ(count)
-	JNZ(LabelRef("panel"))
-	VZEROUPPER()
-	RET()
 }
 
 // ahead is how far before its use memory is asked for, in bytes: weights are read

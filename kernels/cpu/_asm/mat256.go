@@ -15,6 +15,7 @@ type blocks256 struct {
 	mask    reg.VecVirtual
 	a       columns // at the group that is next
 	cols    int
+	none    wide             // with VNNI, 0
 	sums    []reg.VecVirtual // Σ da·float(exact sum of a group), or nil
 	mins    []reg.VecVirtual // the same of minima, or nil if there are none
 	results Mem
@@ -26,7 +27,7 @@ type blocks256 struct {
 // the block acc += d·s and acc −= m·t, where t is likewise of the minima.
 func mat256(s spec, cols int) {
 	dst, ldd, w, act, lda, blocks, count := matParams(s.name, cols)
-	b := &blocks256{s: s, w: w, cols: cols, results: aligned(32 * cols)}
+	b := &blocks256{s: s, w: w, cols: cols, results: aligned(32 * cols), none: noneVNNI()}
 	inRegisters := cols <= 2 || evex()
 	if !inRegisters {
 		b.stack = aligned(32 * cols)
@@ -43,9 +44,9 @@ func mat256(s spec, cols int) {
 	MOVQ(blocks, left)
 	Label("block")
 	if inRegisters {
-		b.sums = zeros(cols)
+		b.sums = b.zeros()
 		if s.min {
-			b.mins = zeros(cols)
+			b.mins = b.zeros()
 		}
 	} else {
 		clearStack(b.stack, cols)
@@ -54,7 +55,11 @@ func mat256(s spec, cols int) {
 	LEAQ(Mem{Base: w, Disp: s.scAt()}, sc)
 	MOVQ(U32(uint32(s.rounds())), rounds)
 	Label("groups")
-	b.scalePair(group, sc)
+	if vnni {
+		b.scalePairVNNI(group, sc)
+	} else {
+		b.scalePair(group, sc)
+	}
 	ADDQ(bytes(2*panelRows), sc)
 	DECQ(rounds)
 	JNZ(LabelRef("groups"))
@@ -77,6 +82,18 @@ func mat256(s spec, cols int) {
 	JNZ(LabelRef("panel"))
 	VZEROUPPER()
 	RET()
+}
+
+// zeros is a vector of zeros for every column.
+func (b *blocks256) zeros() []reg.VecVirtual {
+	if !vnni {
+		return zeros(b.cols)
+	}
+	v := ymms(b.cols)
+	for _, x := range v {
+		wide{x}.clear(b.none)
+	}
+	return v
 }
 
 // zeros are n vectors of zeros.

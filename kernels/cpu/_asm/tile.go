@@ -95,10 +95,6 @@ func (s spec) expandScales(dst, w reg.GPVirtual, p int) {
 	sc := Mem{Base: w, Disp: s.scAt() + 2*panelRows*p}
 	s.loadScales(sc, pair)
 	splitPair(pair, one, two)
-	if vnni {
-		VCVTDQ2PS(one, one)
-		VCVTDQ2PS(two, two)
-	}
 	at := func(g, disp int) Mem {
 		return Mem{Base: dst, Disp: pitch() * (s.xgroupAt() + g*s.xgroupBytes() + disp)}
 	}

@@ -65,13 +65,15 @@ func zero(v reg.VecVirtual) {
 }
 
 // splitPair spreads pairs of int16 scales: for the first and the second of each
-// pair, (scale, scale) int16 for VPMADDWD, or int32 for VPMULLD with VNNI. second
-// may be pair.
+// pair, (scale, scale) int16 for VPMADDWD, or float32 with VNNI. second may be
+// pair.
 func splitPair(pair, first, second reg.VecVirtual) {
 	if vnni {
 		VPSLLD(Imm(16), pair, first)
 		VPSRAD(Imm(16), first, first)
 		VPSRAD(Imm(16), pair, second)
+		VCVTDQ2PS(first, first)
+		VCVTDQ2PS(second, second)
 		return
 	}
 	VPSHUFB(dupLow(), pair, first)
@@ -116,36 +118,165 @@ func dpBroadcast(m Mem, w, acc reg.VecVirtual) {
 	dp(a, w, acc)
 }
 
-// dotQuadsVNNI is dotQuads; factor is one int32 a lane and only for types with
-// sub-blocks.
-func (s spec) dotQuadsVNNI(r *reader, from, to int, a columns, cols int, factor Op, sums []reg.VecVirtual, fresh bool) {
-	acc := sums
-	if s.sub > 0 {
-		acc = ymms(cols)
+// chains is how many sums a column's products of that many quads are added up in:
+// where columns are few, long chains would wait for themselves.
+func chains(cols, quads int) int {
+	if cols < maxCols && quads == 8 && !emulated {
+		return 2
 	}
-	if s.sub > 0 || fresh {
-		for _, v := range acc {
-			zero(v)
+	return 1
+}
+
+// dotQuadsVNNI is dotQuads but for factors: it makes sums the products of quads
+// [from, to), and start, if not nil, what they start from; none is zero.
+func (s spec) dotQuadsVNNI(r *reader, from, to int, a columns, sums []wide, none wide, start func(c int, v wide)) {
+	n := chains(len(sums), to-from)
+	acc := append([]wide(nil), sums...)
+	for k := 1; k < n; k++ {
+		for range sums {
+			acc = append(acc, wide{YMM()})
+		}
+	}
+	for i, v := range acc {
+		if i < len(sums) && start != nil {
+			start(i, v)
+		} else {
+			v.clear(none)
 		}
 	}
 	for i, j := range s.order(from, to) {
-		if i == 2 && r.late != nil {
-			r.late()
-		}
-		q := YMM()
-		r.quad(j, q)
-		for c := range cols {
-			dpBroadcast(a.at(c, 4*j), q, acc[c])
+		q := wide{YMM()}
+		r.quad(j, q[0])
+		for c := range sums {
+			acc[i%n*len(sums)+c].dot(a.at(c, 4*j), q)
 		}
 	}
-	if s.sub > 0 {
-		for c := range cols {
-			if fresh {
-				VPMULLD(factor, acc[c], sums[c])
-				continue
+	for i, v := range acc[len(sums):] {
+		c := i % len(sums)
+		VPADDD(v[0], sums[c][0], sums[c][0])
+	}
+}
+
+// narrow are n vectors of one panel.
+func narrow(n int) []wide {
+	v := make([]wide, n)
+	for i := range v {
+		v[i] = wide{YMM()}
+	}
+	return v
+}
+
+// noneVNNI is a zero that loops copy, or nil without VNNI.
+func noneVNNI() wide {
+	if !vnni {
+		return nil
+	}
+	v := wide{YMM()}
+	v.zero()
+	return v
+}
+
+// block32VNNI adds a block of 32 columns to acc.
+func (s spec) block32VNNI(w reg.GPVirtual, a columns, mask reg.VecVirtual, none wide, acc []reg.VecVirtual) {
+	sums := narrow(len(acc))
+	var start func(c int, v wide)
+	if s.offset != 0 {
+		start = func(c int, v wide) { v.minusShifted(a.at(c, act32Sum), log2(s.offset), none) }
+	}
+	s.dotQuadsVNNI(s.reader(w, s.groupAt(), mask), 0, 8, a, sums, none, start)
+	d := wide{YMM()}
+	VCVTPH2PS(Mem{Base: w}, d[0])
+	for c, v := range sums {
+		f := wide{YMM()}
+		f.scaled(a.at(c, act32D), d)
+		v.float()
+		wide{acc[c]}.add(f, v)
+	}
+	if !s.min {
+		return
+	}
+	m := wide{YMM()}
+	VCVTPH2PS(Mem{Base: w, Disp: 2 * panelRows}, m[0])
+	for c, v := range acc {
+		wide{v}.addScaled(a.at(c, act32DSum), m)
+	}
+}
+
+// scalePairVNNI is scalePair with scales in float32 (see widetile.go).
+func (b *blocks256) scalePairVNNI(group, sc reg.GPVirtual) {
+	s, pair, one := b.s, YMM(), YMM()
+	s.loadScales(Mem{Base: sc}, pair)
+	prefetch(group, s.sub/16*s.groupBytes())
+	if s.sub == 16 {
+		b.halvesVNNI(group, pair, one)
+	} else {
+		splitPair(pair, one, pair)
+		for i, scale := range []reg.VecVirtual{one, pair} {
+			acc := b.floatSums(s.reader(group, i*s.groupBytes(), b.mask), 0, 8)
+			for c, v := range acc {
+				v.times(wide{scale})
+				b.addFloat(c, v)
 			}
-			VPMULLD(factor, acc[c], acc[c])
-			VPADDD(acc[c], sums[c], sums[c])
+			b.a.advance(act32Bytes)
 		}
 	}
+	ADDQ(bytes(s.sub/16*s.groupBytes()), group)
+	if b.mins != nil {
+		b.minima(Mem{Base: sc}, 0)
+	}
+}
+
+// halvesVNNI does a group with two scales.
+func (b *blocks256) halvesVNNI(group reg.GPVirtual, pair, one reg.VecVirtual) {
+	s, total := b.s, narrow(b.cols)
+	if s.offset != 0 {
+		off := YMM()
+		s.negated(pair, off)
+		for c, v := range total {
+			v.spread(b.a.at(c, act32Halves))
+			VPMADDWD(off, v[0], v[0])
+			v.float()
+		}
+	}
+	splitPair(pair, one, pair)
+	r := s.reader(group, 0, b.mask)
+	for i, scale := range []reg.VecVirtual{one, pair} {
+		acc := b.floatSums(r, 4*i, 4*i+4)
+		if i == 0 && s.offset == 0 {
+			total = acc
+		}
+		for c, v := range acc {
+			if i == 0 && s.offset == 0 {
+				v.times(wide{scale})
+			} else {
+				total[c].add(v, wide{scale})
+			}
+		}
+	}
+	for c, v := range total {
+		b.addFloat(c, v)
+	}
+	b.a.advance(act32Bytes)
+}
+
+// floatSums are the sums of quads [from, to) in float32.
+func (b *blocks256) floatSums(r *reader, from, to int) []wide {
+	acc := narrow(b.cols)
+	b.s.dotQuadsVNNI(r, from, to, b.a, acc, b.none, nil)
+	for _, v := range acc {
+		v.float()
+	}
+	return acc
+}
+
+// addFloat folds the sum of a group into that of the block.
+func (b *blocks256) addFloat(c int, v wide) {
+	if b.sums != nil {
+		wide{b.sums[c]}.addScaled(b.a.at(c, act32D), v)
+		return
+	}
+	da, at := YMM(), b.stack.Offset(32*c)
+	VBROADCASTSS(b.a.at(c, act32D), da)
+	VFMADD213PS(at, da, v[0])
+	VMOVUPS(v[0], at)
 }

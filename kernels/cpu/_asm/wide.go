@@ -42,21 +42,22 @@ func (w wide) store(m Mem) {
 	}
 }
 
-// zero clears w. Not every processor knows the 512-bit form for what it is: use
-// move where it would be in a loop.
+// zero clears w. Not every processor knows the forms that AVX-512 has of this for
+// what they are: use clear in loops.
 func (w wide) zero() {
 	for _, v := range w {
 		zero(v)
 	}
 }
 
-// move is a copy, which renaming of registers does.
-func (w wide) move(from wide) {
+// clear makes w a copy of none, which is zero: that is done by the renaming of
+// registers.
+func (w wide) clear(none wide) {
 	for i, v := range w {
 		if emulated {
-			VMOVDQU(from[i], v)
+			zero(v)
 		} else {
-			VMOVDQA64(from[i], v)
+			VMOVDQA64(none[i], v)
 		}
 	}
 }

@@ -100,7 +100,7 @@ func (t *wideTile) dot(disp, from, to int, acc []wide) {
 func (t *wideTile) zeros() []wide {
 	v := wides(t.cols)
 	for _, w := range v {
-		w.move(t.none)
+		w.clear(t.none)
 	}
 	return v
 }
