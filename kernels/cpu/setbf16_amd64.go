@@ -2,24 +2,16 @@
 
 package cpu
 
-import (
-	"unsafe"
+import "unsafe"
 
-	"golang.org/x/sys/cpu"
-)
-
-// bf16Sets is the set of processors with AVX512_BF16: vnni, with VDPBF16PS where
-// inputs are rounded to bf16. It must show, once in each process, that it agrees with
-// the portable kernels; vnni has.
-func bf16Sets() []*kernelSet {
+// bf16 is the set of processors with AVX512_BF16: vnni, with VDPBF16PS where inputs
+// are rounded to bf16.
+var bf16 = func() kernelSet {
 	s := vnni
 	s.name = "avx512-bf16"
 	s.bf16 = bf16Kernels{pairs: true, cols: len(bf16Mat) - 1, round: bf16Round, mat: bf16Pairs}
-	if !cpu.X86.HasAVX512BF16 || !agreeBF16(&s.bf16) {
-		return nil
-	}
-	return []*kernelSet{&s}
-}
+	return s
+}()
 
 // avx2BF16 are the kernels of processors without AVX512_BF16.
 var avx2BF16 = bf16Kernels{cols: maxCols, round: avx2Round,
@@ -42,9 +34,9 @@ func bf16Pairs(cols int, dst *float32, ldd int, w *byte, stride int, x *byte, ld
 }
 
 func bf16Round(dst *byte, x []float32) {
-	n := len(x) &^ 31
+	n := len(x) &^ 15
 	if n > 0 {
-		bf16round(dst, &x[0], n/32)
+		bf16round(dst, &x[0], n/16)
 	}
 	if n < len(x) {
 		roundPairs(at(dst, 2*n), x[n:])

@@ -36,6 +36,7 @@ func TestPathsPresent(t *testing.T) {
 	}
 	f("avx2", all("avx2", "fma", "f16c"))
 	f("avx512-vnni", all("avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni"))
+	f("avx512-bf16", all("avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "avx512_bf16"))
 }
 
 // The generator takes registers 16 to 31 when it runs out of others; they need

@@ -12,21 +12,20 @@ import (
 // bf16Cols is the most columns of a tile.
 const bf16Cols = 16
 
-// dotBF16 adds the products of a dword's two bf16, first of the high halves, to
-// every lane of acc. w is a vector, or the memory of one; x too, or, with suffix BCST,
-// of one dword for all lanes. The Go assembler does not know it: see encode.go.
-func dotBF16(x Op, w, acc reg.VecVirtual, suffix ...string) {
+// dotBF16 adds the products of the dword at x and of each of w to the lanes of acc,
+// first of the high halves. The Go assembler does not know it: see encode.go.
+func dotBF16(x Mem, w, acc reg.VecVirtual) {
 	Instruction(&ir.Instruction{
-		Opcode: "VDPBF16PS", Suffixes: suffix, Operands: []Op{x, w, acc},
+		Opcode: "VDPBF16PS", Suffixes: []string{"BCST"}, Operands: []Op{x, w, acc},
 		Inputs: []Op{x, w, acc}, Outputs: []Op{acc}, ISA: []string{"AVX512F", "AVX512_BF16"},
 	})
 }
 
-// roundTwo rounds sixteen float32 of low and sixteen of high to bf16, the low ones first.
-func roundTwo(low Mem, high, dst reg.VecVirtual) {
+// toBF16 rounds sixteen float32 to bf16.
+func toBF16(x, dst reg.VecVirtual) {
 	Instruction(&ir.Instruction{
-		Opcode: "VCVTNE2PS2BF16", Operands: []Op{low, high, dst},
-		Inputs: []Op{low, high}, Outputs: []Op{dst}, ISA: []string{"AVX512F", "AVX512_BF16"},
+		Opcode: "VCVTNEPS2BF16", Operands: []Op{x, dst},
+		Inputs: []Op{x}, Outputs: []Op{dst}, ISA: []string{"AVX512F", "AVX512_BF16"},
 	})
 }
 
@@ -152,22 +151,13 @@ func (m *bf16Matrix) panels(tag string, n int, mask reg.OpmaskVirtual) {
 
 // pair multiplies columns 2i and 2i+1 from the pointers on.
 func (m *bf16Matrix) pair(acc [][]reg.VecVirtual, ptr []reg.GPVirtual, x longColumns, i int) {
-	at := func(p int) Mem { return Mem{Base: ptr[p], Disp: 64 * i} }
-	if m.cols == 1 { // a vector of weights is used once
-		b := ZMM()
-		VPBROADCASTD(x.at(0, 4*i), b)
-		for p := range ptr {
-			dotBF16(at(p), b, acc[p][0])
-		}
-		return
-	}
 	w := zmms(len(ptr))
 	for p := range ptr {
-		VMOVDQU32(at(p), w[p])
+		VMOVDQU32(Mem{Base: ptr[p], Disp: 64 * i}, w[p])
 	}
 	for c := range m.cols {
 		for p := range ptr {
-			dotBF16(x.at(c, 4*i), w[p], acc[p][c], "BCST")
+			dotBF16(x.at(c, 4*i), w[p], acc[p][c])
 		}
 	}
 }
@@ -216,19 +206,19 @@ func (c longColumns) advance(n int) {
 	}
 }
 
-// roundBF16 writes pairs of 32·blocks inputs, the first of each in the high half.
+// roundBF16 writes pairs of 16·blocks inputs, the first of each in the high half.
 func roundBF16() {
 	TEXT("bf16round", NOSPLIT, "func(dst *byte, x *float32, blocks int)")
 	Pragma("noescape")
 	dst, x, n := Load(Param("dst"), GP64()), Load(Param("x"), GP64()), Load(Param("blocks"), GP64())
 	Label("block")
-	v := ZMM()
-	VMOVUPS(Mem{Base: x, Disp: 64}, v)
-	roundTwo(Mem{Base: x}, v, v)
-	VPROLD(Imm(16), v, v)
-	VMOVDQU32(v, Mem{Base: dst})
-	ADDQ(bytes(128), x)
-	ADDQ(bytes(64), dst)
+	v, pairs := ZMM(), YMM()
+	VMOVUPS(Mem{Base: x}, v)
+	toBF16(v, pairs)
+	VPROLD(Imm(16), pairs, pairs)
+	VMOVDQU32(pairs, Mem{Base: dst})
+	ADDQ(bytes(64), x)
+	ADDQ(bytes(32), dst)
 	DECQ(n)
 	JNZ(LabelRef("block"))
 	VZEROUPPER()

@@ -12,10 +12,11 @@ import (
 
 // Instructions that the Go assembler does not know are written as bytes, once the
 // library has given them registers: EVEX, 512 bits, no mask (Intel SDM vol. 2, 2.7).
-// The operands are those of Go: register or memory, register, destination.
+// The operands are those of Go: a register or the memory of a dword that is broadcast,
+// a register if there are three, the destination.
 var evexOpcodes = map[string]struct{ prefix, opcode byte }{
-	"VDPBF16PS":      {0xf3, 0x52}, // EVEX.512.F3.0F38.W0 52 /r
-	"VCVTNE2PS2BF16": {0xf2, 0x72}, // EVEX.512.F2.0F38.W0 72 /r
+	"VDPBF16PS":     {0xf3, 0x52}, // EVEX.512.F3.0F38.W0 52 /r
+	"VCVTNEPS2BF16": {0xf3, 0x72}, // EVEX.512.F3.0F38.W0 72 /r
 }
 
 // encodeFile replaces those instructions in the file that -out names.
@@ -31,13 +32,12 @@ func encodeFile() {
 	lines := strings.Split(string(src), "\n")
 	for n, line := range lines {
 		name, operands, _ := strings.Cut(strings.TrimSpace(line), " ")
-		name, suffix, _ := strings.Cut(name, ".")
-		op, ok := evexOpcodes[name]
+		op, ok := evexOpcodes[strings.TrimSuffix(name, ".BCST")]
 		if !ok {
 			continue
 		}
 		var text []string
-		for _, b := range evex512(op.prefix, op.opcode, suffix == "BCST", strings.Split(strings.TrimSpace(operands), ", ")) {
+		for _, b := range evex512(op.prefix, op.opcode, strings.Split(strings.TrimSpace(operands), ", ")) {
 			text = append(text, fmt.Sprintf("BYTE $0x%02x", b))
 		}
 		lines[n] = "\t" + strings.Join(text, "; ") + " // " + strings.Join(strings.Fields(line), " ")
@@ -51,29 +51,30 @@ func encodeFile() {
 var gp = []string{"AX", "CX", "DX", "BX", "SP", "BP", "SI", "DI", "R8", "R9", "R10", "R11", "R12", "R13", "R14", "R15"}
 
 // evex512 encodes one instruction of the map 0F38.
-func evex512(prefix, opcode byte, broadcast bool, operands []string) []byte {
-	vvvv, dst := zmm(operands[1]), zmm(operands[2])
-	var r, x, b byte // the fourth and, of a register, the fifth bit of what ModRM and SIB name
+func evex512(prefix, opcode byte, operands []string) []byte {
+	dst, vvvv := vector(operands[len(operands)-1]), byte(0)
+	if len(operands) == 3 {
+		vvvv = vector(operands[1])
+	}
+	var x, b, broadcast byte // x, b: the fourth and, of a register, the fifth bit of what ModRM and SIB name
 	var rest []byte
 	if strings.HasPrefix(operands[0], "Z") {
-		src := zmm(operands[0])
+		src := vector(operands[0])
 		b, x = src>>3&1, src>>4
 		rest = []byte{0xc0 | dst&7<<3 | src&7}
 	} else {
-		rest, x, b = memory(operands[0], dst&7, broadcast)
+		rest, x, b = memory(operands[0], dst&7)
+		broadcast = 1
 	}
-	r = dst >> 3 & 1
-	p0 := (r^1)<<7 | (x^1)<<6 | (b^1)<<5 | (dst>>4^1)<<4 | 2
+	p0 := (dst>>3&1^1)<<7 | (x^1)<<6 | (b^1)<<5 | (dst>>4^1)<<4 | 2
 	p1 := (vvvv&15^15)<<3 | 1<<2 | map[byte]byte{0x66: 1, 0xf3: 2, 0xf2: 3}[prefix]
-	p2 := 2<<5 | (vvvv>>4^1)<<3
-	if broadcast {
-		p2 |= 1 << 4
-	}
+	p2 := byte(2<<5) | broadcast<<4 | (vvvv>>4^1)<<3
 	return append([]byte{0x62, p0, p1, p2, opcode}, rest...)
 }
 
-func zmm(s string) byte {
-	n, err := strconv.Atoi(strings.TrimPrefix(s, "Z"))
+// vector numbers Z0 to Z31, or Y.
+func vector(s string) byte {
+	n, err := strconv.Atoi(strings.TrimLeft(s, "YZ"))
 	if err != nil || n > 31 {
 		log.Fatalf("cannot encode the operand %q: wanted Z0 to Z31", s)
 	}
@@ -82,9 +83,8 @@ func zmm(s string) byte {
 
 var memoryForm = regexp.MustCompile(`^(-?\d+)?\((\w+)\)(?:\((\w+)\*([1248])\))?$`)
 
-// memory encodes ModRM, SIB and displacement, which counts vectors, or dwords if one
-// is broadcast, where it fits a byte.
-func memory(s string, reg byte, broadcast bool) (code []byte, x, b byte) {
+// memory encodes ModRM, SIB and displacement, which counts dwords where it fits a byte.
+func memory(s string, reg byte) (code []byte, x, b byte) {
 	m := memoryForm.FindStringSubmatch(s)
 	if m == nil {
 		log.Fatalf("cannot encode the operand %q", s)
@@ -92,16 +92,12 @@ func memory(s string, reg byte, broadcast bool) (code []byte, x, b byte) {
 	disp, _ := strconv.Atoi(m[1])
 	base := number(m[2])
 	b = base >> 3
-	unit := 64
-	if broadcast {
-		unit = 4
-	}
 	var mod byte
 	var tail []byte
 	switch {
 	case disp == 0 && base&7 != 5:
-	case disp%unit == 0 && disp/unit >= -128 && disp/unit < 128:
-		mod, tail = 1, []byte{byte(disp / unit)}
+	case disp%4 == 0 && disp/4 >= -128 && disp/4 < 128:
+		mod, tail = 1, []byte{byte(disp / 4)}
 	default:
 		mod, tail = 2, []byte{byte(disp), byte(disp >> 8), byte(disp >> 16), byte(disp >> 24)}
 	}
