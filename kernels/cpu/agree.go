@@ -68,6 +68,13 @@ func agreeOn(a, b *kernelSet, t kernels.DType, rng *rand.Rand, extreme bool) boo
 			return false
 		}
 	}
+	for cols := maxCols; a.pair != nil && cols <= a.tileCols; cols++ {
+		var got [maxTileCols * 2 * panelRows]float32
+		a.pair(t, cols, &got[0], 4*2*panelRows, &w[0], size, &act[0], lda, agreeBlocks, 1)
+		if !sameBits(got[:cols*2*panelRows], want[:]) {
+			return false
+		}
+	}
 	if a.tile == nil {
 		return true
 	}

@@ -44,6 +44,10 @@ type kernelSet struct {
 	// acc = fma(−m, t, acc). fma rounds once.
 	mat func(t kernels.DType, cols int, dst *float32, ldd int, w, act *byte, lda, blocks, count int)
 
+	// pair is mat for maxCols…tileCols columns and count pairs of panels, stride being
+	// the bytes from one panel to the next; nil where mat does as well.
+	pair func(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, act *byte, lda, blocks, count int)
+
 	// From tileRows rows on, expand turns two panels, stride bytes apart, into plain
 	// bytes once, in dst (twice expandedBytes for each block) unless they are bytes.
 	// tile multiplies such a pair by up to tileCols columns, at least half as many: the

@@ -159,28 +159,29 @@ func (d *Device) multiply(th int, l *linearStage, o *kernels.Op, w *weight, act 
 func at[T any](p *T, n int) *T { return (*T)(unsafe.Add(unsafe.Pointer(p), n)) }
 
 func (d *Device) multiplyInt(th int, w *weight, dst *register, act *actRows, rows, from, to int) {
-	s := spec(w.t.Type)
-	blocks, lda := w.t.Cols/s.values, w.t.Cols/32*act32Bytes
-	base, out, ldd := &act.act32[0], &dst.data[0], 4*dst.stride
-	if rows <= maxCols {
-		d.ks.mat(w.t.Type, rows, at(out, 4*panelRows*from), ldd, &w.panels[from*w.stride], base, lda, blocks, to-from)
-		return
-	}
+	blocks, lda, ldd := w.t.Cols/spec(w.t.Type).values, w.t.Cols/32*act32Bytes, 4*dst.stride
 	chunk := max(8, chunkBytes/min(lda, depth/32*act32Bytes)&^7)
 	for r0 := 0; r0 < rows; r0 += chunk {
-		n := min(chunk, rows-r0)
-		p := from
-		if d.ks.tile != nil && n >= d.ks.tileRows {
-			x := d.scratch[th].expanded
+		n, p := min(chunk, rows-r0), from
+		out, in := at(&dst.data[0], r0*ldd), at(&act.act32[0], r0*lda)
+		switch {
+		case d.ks.tile != nil && n >= d.ks.tileRows:
 			for ; p+1 < to; p += 2 {
-				d.multiplyTiles(w, x, at(out, r0*ldd+4*panelRows*p), ldd, p, at(base, r0*lda), lda, blocks, n)
+				d.multiplyTiles(w, d.scratch[th].expanded, at(out, 4*panelRows*p), ldd, p, in, lda, blocks, n)
 			}
+		case d.ks.pair != nil && n >= maxCols && p+1 < to:
+			count := (to - p) / 2
+			d.ks.pair(w.t.Type, n, at(out, 4*panelRows*p), ldd, &w.panels[p*w.stride], w.stride, in, lda, blocks, count)
+			p += 2 * count
 		}
-		t := tiles(n, maxCols)
-		for ; p < to; p++ {
+		t, step := tiles(n, maxCols), 1
+		if t == 1 {
+			step = max(1, to-p)
+		}
+		for ; p < to; p += step {
 			for i := range t {
 				c, end := share(n, i, t)
-				d.ks.mat(w.t.Type, end-c, at(out, (c+r0)*ldd+4*panelRows*p), ldd, &w.panels[p*w.stride], at(base, (c+r0)*lda), lda, blocks, 1)
+				d.ks.mat(w.t.Type, end-c, at(out, c*ldd+4*panelRows*p), ldd, &w.panels[p*w.stride], at(in, c*lda), lda, blocks, step)
 			}
 		}
 	}

@@ -3,42 +3,24 @@
 package cpu
 
 import (
-	"sync"
 	"unsafe"
-
-	"golang.org/x/sys/cpu"
 
 	"hearth/kernels"
 )
 
-// sets lists what this processor can run; the first is what is taken unasked.
-var sets = sync.OnceValue(func() []*kernelSet {
-	var all []*kernelSet
-	x := &cpu.X86
-	if x.HasAVX2 && x.HasFMA && x.HasF16C {
-		all = append(all, &avx2)
-		// The AVX-512 kernels must be asked for by name until they have been run
-		// on such a processor, and must show, once in each process, that they
-		// agree with the portable ones.
-		if x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL && x.HasAVX512VNNI && agree(&vnni, &portable) {
-			all = append(append(all, &vnni), bf16Sets()...)
-		}
-		all = append(all, emulated()...)
-	}
-	return append(all, &portable)
-})
-
 // intFuncs are the kernels for quantized matrices of one type.
 type intFuncs struct {
-	mat    [maxCols + 1]matFunc // by columns
+	mat    [maxCols + 1]matFunc      // by columns
+	pair   [maxTileCols + 1]pairFunc // by columns, from maxCols on
 	expand func(dst, w *byte, blocks int)
 	// By columns, for two expanded panels: one after the other, or side by side.
 	tile [maxTileCols + 1]tileFunc
 	wide [maxTileCols + 1]wideFunc
 }
 
-// tileKernels are those of a set for many rows.
+// tileKernels are those of a set for two panels at a time.
 type tileKernels struct {
+	pair       func(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, act *byte, lda, blocks, count int)
 	rows, cols int
 	expand     func(t kernels.DType, dst, w *byte, stride, blocks int) panelPair
 	tile       func(t kernels.DType, cols int, dst *float32, ldd int, x panelPair, act *byte, lda, blocks, more int, next *byte, stride int)
@@ -64,12 +46,14 @@ func tilesOf(ints []intFuncs) tileKernels {
 	}
 }
 
-// wideTilesOf expands panels so that their vectors lie side by side. Two loops of
-// few columns would unpack each weight twice, so that this pays as soon as there
-// would be two.
+// wideTilesOf expands panels so that their vectors lie side by side, where one
+// kernel for pairs does not take all rows.
 func wideTilesOf(ints []intFuncs, cols int) tileKernels {
 	return tileKernels{
-		rows: maxCols + 1, cols: cols,
+		rows: cols + 1, cols: cols,
+		pair: func(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, act *byte, lda, blocks, count int) {
+			ints[t].pair[cols](dst, ldd, w, stride, act, lda, blocks, count)
+		},
 		expand: func(t kernels.DType, dst, w *byte, stride, blocks int) panelPair {
 			ints[t].expand(dst, w, blocks)
 			ints[t].expand(at(dst, vecBytes), at(w, stride), blocks)
@@ -89,6 +73,7 @@ func withInts(name string, ints []intFuncs, tiles tileKernels, peak func(n int))
 		mat: func(t kernels.DType, cols int, dst *float32, ldd int, w, act *byte, lda, blocks, count int) {
 			ints[t].mat[cols](dst, ldd, w, act, lda, blocks, count)
 		},
+		pair:     tiles.pair,
 		tileRows: tiles.rows,
 		tileCols: tiles.cols,
 		expand:   tiles.expand,
@@ -126,8 +111,8 @@ func withInts(name string, ints []intFuncs, tiles tileKernels, peak func(n int))
 }
 
 // avx2 is the set in avx2_amd64.s; vnni has the integer kernels of
-// vnni_amd64.s, which use the VPDPBUSD of AVX-512, in tiles on 512 bits and else
-// on 256.
+// vnni_amd64.s, which use the VPDPBUSD of AVX-512, on 512 bits and, for
+// few columns, on 256.
 var (
 	avx2 = withInts("avx2", avx2Ints, tilesOf(avx2Ints), peakInts)
 	vnni = withInts("avx512-vnni", vnniInts, wideTilesOf(vnniInts, maxTileCols), vnnipeakInts)
@@ -135,6 +120,7 @@ var (
 
 type (
 	matFunc     func(dst *float32, ldd int, w, act *byte, lda, blocks, count int)
+	pairFunc    func(dst *float32, ldd int, w *byte, stride int, act *byte, lda, blocks, count int)
 	tileFunc    func(dst *float32, ldd int, x *byte, stride int, act *byte, lda, blocks, more int)
 	wideFunc    func(dst *float32, ldd int, x, act *byte, lda, blocks, more int, next *byte, stride int)
 	fmatFunc    func(dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count, ahead int)
@@ -169,26 +155,37 @@ var (
 	}
 	vnniInts = []intFuncs{
 		kernels.Q4_0: {mat: [maxCols + 1]matFunc{1: vnnimatQ4_0x1, 2: vnnimatQ4_0x2, 3: vnnimatQ4_0x3, 4: vnnimatQ4_0x4},
+			pair:   [maxTileCols + 1]pairFunc{4: vnnipairQ4_0x4, 5: vnnipairQ4_0x5, 6: vnnipairQ4_0x6, 7: vnnipairQ4_0x7, 8: vnnipairQ4_0x8},
 			expand: vnniexpandQ4_0, wide: [maxTileCols + 1]wideFunc{4: vnnitileQ4_0x4, 5: vnnitileQ4_0x5, 6: vnnitileQ4_0x6, 7: vnnitileQ4_0x7, 8: vnnitileQ4_0x8}},
 		kernels.Q4_1: {mat: [maxCols + 1]matFunc{1: vnnimatQ4_1x1, 2: vnnimatQ4_1x2, 3: vnnimatQ4_1x3, 4: vnnimatQ4_1x4},
+			pair:   [maxTileCols + 1]pairFunc{4: vnnipairQ4_1x4, 5: vnnipairQ4_1x5, 6: vnnipairQ4_1x6, 7: vnnipairQ4_1x7, 8: vnnipairQ4_1x8},
 			expand: vnniexpandQ4_1, wide: [maxTileCols + 1]wideFunc{4: vnnitileQ4_1x4, 5: vnnitileQ4_1x5, 6: vnnitileQ4_1x6, 7: vnnitileQ4_1x7, 8: vnnitileQ4_1x8}},
 		kernels.Q5_0: {mat: [maxCols + 1]matFunc{1: vnnimatQ5_0x1, 2: vnnimatQ5_0x2, 3: vnnimatQ5_0x3, 4: vnnimatQ5_0x4},
+			pair:   [maxTileCols + 1]pairFunc{4: vnnipairQ5_0x4, 5: vnnipairQ5_0x5, 6: vnnipairQ5_0x6, 7: vnnipairQ5_0x7, 8: vnnipairQ5_0x8},
 			expand: vnniexpandQ5_0, wide: [maxTileCols + 1]wideFunc{4: vnnitileQ5_0x4, 5: vnnitileQ5_0x5, 6: vnnitileQ5_0x6, 7: vnnitileQ5_0x7, 8: vnnitileQ5_0x8}},
 		kernels.Q5_1: {mat: [maxCols + 1]matFunc{1: vnnimatQ5_1x1, 2: vnnimatQ5_1x2, 3: vnnimatQ5_1x3, 4: vnnimatQ5_1x4},
+			pair:   [maxTileCols + 1]pairFunc{4: vnnipairQ5_1x4, 5: vnnipairQ5_1x5, 6: vnnipairQ5_1x6, 7: vnnipairQ5_1x7, 8: vnnipairQ5_1x8},
 			expand: vnniexpandQ5_1, wide: [maxTileCols + 1]wideFunc{4: vnnitileQ5_1x4, 5: vnnitileQ5_1x5, 6: vnnitileQ5_1x6, 7: vnnitileQ5_1x7, 8: vnnitileQ5_1x8}},
 		kernels.Q8_0: {mat: [maxCols + 1]matFunc{1: vnnimatQ8_0x1, 2: vnnimatQ8_0x2, 3: vnnimatQ8_0x3, 4: vnnimatQ8_0x4},
+			pair:   [maxTileCols + 1]pairFunc{4: vnnipairQ8_0x4, 5: vnnipairQ8_0x5, 6: vnnipairQ8_0x6, 7: vnnipairQ8_0x7, 8: vnnipairQ8_0x8},
 			expand: vnniexpandQ8_0, wide: [maxTileCols + 1]wideFunc{4: vnnitileQ8_0x4, 5: vnnitileQ8_0x5, 6: vnnitileQ8_0x6, 7: vnnitileQ8_0x7, 8: vnnitileQ8_0x8}},
 		kernels.IQ4_NL: {mat: [maxCols + 1]matFunc{1: vnnimatIQ4_NLx1, 2: vnnimatIQ4_NLx2, 3: vnnimatIQ4_NLx3, 4: vnnimatIQ4_NLx4},
+			pair:   [maxTileCols + 1]pairFunc{4: vnnipairIQ4_NLx4, 5: vnnipairIQ4_NLx5, 6: vnnipairIQ4_NLx6, 7: vnnipairIQ4_NLx7, 8: vnnipairIQ4_NLx8},
 			expand: vnniexpandIQ4_NL, wide: [maxTileCols + 1]wideFunc{4: vnnitileIQ4_NLx4, 5: vnnitileIQ4_NLx5, 6: vnnitileIQ4_NLx6, 7: vnnitileIQ4_NLx7, 8: vnnitileIQ4_NLx8}},
 		kernels.Q2_K: {mat: [maxCols + 1]matFunc{1: vnnimatQ2_Kx1, 2: vnnimatQ2_Kx2, 3: vnnimatQ2_Kx3, 4: vnnimatQ2_Kx4},
+			pair:   [maxTileCols + 1]pairFunc{4: vnnipairQ2_Kx4, 5: vnnipairQ2_Kx5, 6: vnnipairQ2_Kx6, 7: vnnipairQ2_Kx7, 8: vnnipairQ2_Kx8},
 			expand: vnniexpandQ2_K, wide: [maxTileCols + 1]wideFunc{4: vnnitileQ2_Kx4, 5: vnnitileQ2_Kx5, 6: vnnitileQ2_Kx6, 7: vnnitileQ2_Kx7, 8: vnnitileQ2_Kx8}},
 		kernels.Q3_K: {mat: [maxCols + 1]matFunc{1: vnnimatQ3_Kx1, 2: vnnimatQ3_Kx2, 3: vnnimatQ3_Kx3, 4: vnnimatQ3_Kx4},
+			pair:   [maxTileCols + 1]pairFunc{4: vnnipairQ3_Kx4, 5: vnnipairQ3_Kx5, 6: vnnipairQ3_Kx6, 7: vnnipairQ3_Kx7, 8: vnnipairQ3_Kx8},
 			expand: vnniexpandQ3_K, wide: [maxTileCols + 1]wideFunc{4: vnnitileQ3_Kx4, 5: vnnitileQ3_Kx5, 6: vnnitileQ3_Kx6, 7: vnnitileQ3_Kx7, 8: vnnitileQ3_Kx8}},
 		kernels.Q4_K: {mat: [maxCols + 1]matFunc{1: vnnimatQ4_Kx1, 2: vnnimatQ4_Kx2, 3: vnnimatQ4_Kx3, 4: vnnimatQ4_Kx4},
+			pair:   [maxTileCols + 1]pairFunc{4: vnnipairQ4_Kx4, 5: vnnipairQ4_Kx5, 6: vnnipairQ4_Kx6, 7: vnnipairQ4_Kx7, 8: vnnipairQ4_Kx8},
 			expand: vnniexpandQ4_K, wide: [maxTileCols + 1]wideFunc{4: vnnitileQ4_Kx4, 5: vnnitileQ4_Kx5, 6: vnnitileQ4_Kx6, 7: vnnitileQ4_Kx7, 8: vnnitileQ4_Kx8}},
 		kernels.Q5_K: {mat: [maxCols + 1]matFunc{1: vnnimatQ5_Kx1, 2: vnnimatQ5_Kx2, 3: vnnimatQ5_Kx3, 4: vnnimatQ5_Kx4},
+			pair:   [maxTileCols + 1]pairFunc{4: vnnipairQ5_Kx4, 5: vnnipairQ5_Kx5, 6: vnnipairQ5_Kx6, 7: vnnipairQ5_Kx7, 8: vnnipairQ5_Kx8},
 			expand: vnniexpandQ5_K, wide: [maxTileCols + 1]wideFunc{4: vnnitileQ5_Kx4, 5: vnnitileQ5_Kx5, 6: vnnitileQ5_Kx6, 7: vnnitileQ5_Kx7, 8: vnnitileQ5_Kx8}},
 		kernels.Q6_K: {mat: [maxCols + 1]matFunc{1: vnnimatQ6_Kx1, 2: vnnimatQ6_Kx2, 3: vnnimatQ6_Kx3, 4: vnnimatQ6_Kx4},
+			pair:   [maxTileCols + 1]pairFunc{4: vnnipairQ6_Kx4, 5: vnnipairQ6_Kx5, 6: vnnipairQ6_Kx6, 7: vnnipairQ6_Kx7, 8: vnnipairQ6_Kx8},
 			expand: vnniexpandQ6_K, wide: [maxTileCols + 1]wideFunc{4: vnnitileQ6_Kx4, 5: vnnitileQ6_Kx5, 6: vnnitileQ6_Kx6, 7: vnnitileQ6_Kx7, 8: vnnitileQ6_Kx8}},
 	}
 	avx2Floats = [...]func(dst *float32, w *byte, blocks int){

@@ -137,6 +137,171 @@ func vnnimatQ6_Kx3(dst *float32, ldd int, w *byte, act *byte, lda int, blocks in
 func vnnimatQ6_Kx4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
 
 //go:noescape
+func vnnipairQ4_0x4(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairQ4_0x5(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairQ4_0x6(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairQ4_0x7(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairQ4_0x8(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairQ4_1x4(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairQ4_1x5(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairQ4_1x6(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairQ4_1x7(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairQ4_1x8(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairQ5_0x4(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairQ5_0x5(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairQ5_0x6(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairQ5_0x7(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairQ5_0x8(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairQ5_1x4(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairQ5_1x5(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairQ5_1x6(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairQ5_1x7(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairQ5_1x8(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairQ8_0x4(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairQ8_0x5(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairQ8_0x6(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairQ8_0x7(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairQ8_0x8(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairIQ4_NLx4(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairIQ4_NLx5(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairIQ4_NLx6(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairIQ4_NLx7(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairIQ4_NLx8(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairQ2_Kx4(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairQ2_Kx5(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairQ2_Kx6(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairQ2_Kx7(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairQ2_Kx8(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairQ3_Kx4(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairQ3_Kx5(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairQ3_Kx6(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairQ3_Kx7(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairQ3_Kx8(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairQ4_Kx4(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairQ4_Kx5(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairQ4_Kx6(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairQ4_Kx7(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairQ4_Kx8(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairQ5_Kx4(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairQ5_Kx5(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairQ5_Kx6(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairQ5_Kx7(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairQ5_Kx8(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairQ6_Kx4(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairQ6_Kx5(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairQ6_Kx6(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairQ6_Kx7(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
+func vnnipairQ6_Kx8(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
+
+//go:noescape
 func vnniexpandQ4_0(dst *byte, w *byte, blocks int)
 
 //go:noescape

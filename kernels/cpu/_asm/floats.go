@@ -99,7 +99,7 @@ func (s spec) subScale(m Mem, i int, isMin bool, d reg.VecVirtual) reg.VecVirtua
 func (s spec) floatQuads(r *reader, from, to int, dst reg.GPVirtual, d, m reg.VecVirtual) {
 	for _, j := range s.order(from, to) {
 		q := YMM()
-		r.quad(j, q)
+		r.quad(j, wide{q})
 		for i := range 4 {
 			v := YMM()
 			switch {

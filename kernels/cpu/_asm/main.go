@@ -18,6 +18,7 @@ func main() {
 	case "vnni":
 		ConstraintExpr("amd64,!purego")
 		vnni, prefix, tileCols, tileFrom = true, "vnni", 8, 4
+		pairCols = 8
 		integers()
 		peakInts()
 	case "bf16":
@@ -47,6 +48,7 @@ var (
 	prefix         string // of function names
 	tileCols       = 3
 	tileFrom       = 2 // the narrowest tile
+	pairCols       = 0 // the widest kernel for pairs of panels, of which maxCols is the narrowest
 )
 
 // integers generates the kernels for quantized matrices.
@@ -59,6 +61,11 @@ func integers() {
 			} else {
 				mat256(s, cols)
 			}
+		}
+	}
+	for _, s := range specs {
+		for cols := maxCols; cols <= pairCols; cols++ {
+			matPair(s.forISA(), cols)
 		}
 	}
 	for _, s := range specs {

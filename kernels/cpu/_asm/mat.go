@@ -14,10 +14,11 @@ type reader struct {
 	s       spec
 	w       reg.GPVirtual
 	disp    int
+	stride  reg.GPVirtual  // to a second panel, whose quads are in the upper halves; or nil
 	mask    reg.VecVirtual // of the low bits; nil: in memory
-	raw     reg.VecVirtual
+	raw     wide
 	rawVec  int
-	high    reg.VecVirtual
+	high    wide
 	highVec int
 	late    func() // emitted among the quads: what waits for results of the group before
 }
@@ -39,59 +40,83 @@ func (s spec) lowMask() reg.VecVirtual {
 func (s spec) lowMaskMem() Mem { return bytes32(label("mask%d", s.low), byte(1<<s.low-1)) }
 
 // quad loads the levels of quad j into dst.
-func (r *reader) quad(j int, dst reg.VecVirtual) {
+func (r *reader) quad(j int, dst wide) {
 	s := r.s
 	vec, shift := quadAt(s.low, j)
 	low := Mem{Base: r.w, Disp: r.disp + s.highBytes() + 32*vec}
 	if s.low == 8 {
-		load(low, dst)
+		r.load(low, dst)
 		if s.biased {
-			xor(bytes32("bias", 128), dst, dst)
+			dst.xorConst(bytes32("bias", 128))
 		}
 		return
 	}
 	if vec != r.rawVec {
-		r.raw, r.rawVec = YMM(), vec
-		load(low, r.raw)
+		r.raw, r.rawVec = r.vector(), vec
+		r.load(low, r.raw)
 	}
 	src := r.raw
 	if shift > 0 {
-		VPSRLW(Imm(uint64(shift)), src, dst)
+		dst.shiftRight(uint64(shift), src)
 		src = dst
 	}
 	if r.mask != nil {
-		and(r.mask, src, dst)
+		for i, v := range dst {
+			and(r.mask, src[i], v)
+		}
 	} else {
-		and(s.lowMaskMem(), src, dst)
+		dst.andConst(s.lowMaskMem(), src)
 	}
 	if s.table {
-		t := YMM()
 		levels := bytes32("iq4nl", 129, 152, 173, 191, 207, 221, 234, 246, 1, 13, 25, 38, 53, 69, 89, 113)
 		if s.biased {
 			levels = bytes32("iq4nlBiased", 1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241)
 		}
-		load(levels, t)
-		VPSHUFB(dst, t, dst)
+		dst.lookUp(levels)
 	}
-	if s.high == 0 {
-		return
+	if s.high > 0 {
+		r.addHigh(j, dst)
 	}
-	vec, shift = quadAt(s.high, j)
+}
+
+// addHigh puts the high bits of quad j over the low ones in dst.
+func (r *reader) addHigh(j int, dst wide) {
+	s := r.s
+	vec, shift := quadAt(s.high, j)
 	if vec != r.highVec {
-		r.high, r.highVec = YMM(), vec
-		load(Mem{Base: r.w, Disp: r.disp + 32*vec}, r.high)
+		r.high, r.highVec = r.vector(), vec
+		r.load(Mem{Base: r.w, Disp: r.disp + 32*vec}, r.high)
 	}
-	h, from := YMM(), r.high
+	h, from := r.vector(), r.high
 	switch {
 	case shift < s.low:
-		VPSLLW(Imm(uint64(s.low-shift)), from, h)
+		h.shiftLeft(uint64(s.low-shift), from)
 		from = h
 	case shift > s.low:
-		VPSRLW(Imm(uint64(shift-s.low)), from, h)
+		h.shiftRight(uint64(shift-s.low), from)
 		from = h
 	}
-	and(bytes32(label("high%d_%d", s.low, s.high), byte((1<<s.high-1)<<s.low)), from, h)
-	or(h, dst, dst)
+	h.andConst(bytes32(label("high%d_%d", s.low, s.high), byte((1<<s.high-1)<<s.low)), from)
+	for i, v := range dst {
+		or(h[i], v, v)
+	}
+}
+
+// vector is room for a quad.
+func (r *reader) vector() wide {
+	if r.stride == nil {
+		return wide{YMM()}
+	}
+	return newWide()
+}
+
+// load loads 32 bytes of each panel.
+func (r *reader) load(m Mem, dst wide) {
+	if r.stride == nil {
+		load(m, dst[0])
+	} else {
+		dst.load2(m, r.stride)
+	}
 }
 
 // order lists quads [from, to) so that those in one vector follow each other.
@@ -115,7 +140,7 @@ func (s spec) dotQuads(r *reader, from, to int, a columns, cols int, factor Op, 
 			r.late()
 		}
 		q := YMM()
-		r.quad(j, q)
+		r.quad(j, wide{q})
 		var abs reg.VecVirtual
 		if s.signed {
 			abs = YMM()

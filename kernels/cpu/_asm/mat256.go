@@ -157,7 +157,7 @@ func (s spec) loadMins(m Mem, dst reg.VecVirtual) {
 
 // floatMins makes float32 of a pair of minima; second may be pair.
 func floatMins(pair, first, second reg.VecVirtual) {
-	and(words("low16", 0xffff), pair, first)
+	wide{first}.andConst(words("low16", 0xffff), wide{pair})
 	VCVTDQ2PS(first, first)
 	VPSRLD(Imm(16), pair, second)
 	VCVTDQ2PS(second, second)

@@ -78,7 +78,7 @@ func expand(s spec) {
 		r := s.reader(w, s.groupAt()+g*s.groupBytes(), mask)
 		for _, j := range s.order(0, 8) {
 			q := YMM()
-			r.quad(j, q)
+			r.quad(j, wide{q})
 			store(q, Mem{Base: dst, Disp: pitch() * (s.xgroupAt() + g*s.xgroupBytes() + s.xquadsAt() + 32*j)})
 		}
 	}

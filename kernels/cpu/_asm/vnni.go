@@ -130,12 +130,10 @@ func chains(cols, quads int) int {
 // dotQuadsVNNI is dotQuads but for factors: it makes sums the products of quads
 // [from, to), and start, if not nil, what they start from; none is zero.
 func (s spec) dotQuadsVNNI(r *reader, from, to int, a columns, sums []wide, none wide, start func(c int, v wide)) {
+	acc := sums
 	n := chains(len(sums), to-from)
-	acc := append([]wide(nil), sums...)
 	for k := 1; k < n; k++ {
-		for range sums {
-			acc = append(acc, wide{YMM()})
-		}
+		acc = append(acc[:len(acc):len(acc)], r.vectors(len(sums))...)
 	}
 	for i, v := range acc {
 		if i < len(sums) && start != nil {
@@ -145,16 +143,26 @@ func (s spec) dotQuadsVNNI(r *reader, from, to int, a columns, sums []wide, none
 		}
 	}
 	for i, j := range s.order(from, to) {
-		q := wide{YMM()}
-		r.quad(j, q[0])
+		q := r.vector()
+		r.quad(j, q)
 		for c := range sums {
 			acc[i%n*len(sums)+c].dot(a.at(c, 4*j), q)
 		}
 	}
 	for i, v := range acc[len(sums):] {
-		c := i % len(sums)
-		VPADDD(v[0], sums[c][0], sums[c][0])
+		for h, x := range sums[i%len(sums)] {
+			VPADDD(v[h], x, x)
+		}
 	}
+}
+
+// vectors are n times room for a quad.
+func (r *reader) vectors(n int) []wide {
+	v := make([]wide, n)
+	for i := range v {
+		v[i] = r.vector()
+	}
+	return v
 }
 
 // narrow are n vectors of one panel.

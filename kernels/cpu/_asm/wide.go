@@ -2,6 +2,7 @@ package main
 
 import (
 	. "github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/ir"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
@@ -34,6 +35,50 @@ func (w wide) load(m Mem) {
 	for i, v := range w {
 		VMOVUPS(part(m, i), v)
 	}
+}
+
+// load2 (not emulated, as the next) loads 32 bytes at m and the 32 that are stride after them.
+func (w wide) load2(m Mem, stride reg.GPVirtual) {
+	loadLow(m, w[0], w[0].AsY())
+	VINSERTI64X4(Imm(1), beyond(m, stride), w[0], w[0])
+}
+
+// halves loads 16 bytes at m and the 16 that are stride after them, for
+// instructions that make lanes twice as wide.
+func halves(m Mem, stride reg.GPVirtual) reg.VecVirtual {
+	v := YMM()
+	loadLow(m, v, v.AsX())
+	VINSERTI32X4(Imm(1), beyond(m, stride), v, v)
+	return v
+}
+
+// loadLow loads part of v, which makes the rest 0. (The library does not know the
+// latter, and would keep v alive before.)
+func loadLow(m Mem, v, part reg.Register) {
+	Instruction(&ir.Instruction{
+		Opcode: "VMOVDQU32", Operands: []Op{m, part}, Inputs: []Op{m}, Outputs: []Op{v},
+		ISA: []string{"AVX512F", "AVX512VL"},
+	})
+}
+
+// beyond is what is stride after m.
+func beyond(m Mem, stride reg.GPVirtual) Mem {
+	m.Index, m.Scale = stride, 1
+	return m
+}
+
+// loadF16 makes float32 of eight binary16 at m and eight that are stride after them.
+func (w wide) loadF16(m Mem, stride reg.GPVirtual) {
+	VCVTPH2PS(halves(m, stride), w[0])
+}
+
+// loadBytes makes int16 of 16 bytes at m and 16 that are stride after them.
+func (w wide) loadBytes(m Mem, stride reg.GPVirtual, signed bool) {
+	widen := VPMOVZXBW
+	if signed {
+		widen = VPMOVSXBW
+	}
+	widen(halves(m, stride), w[0])
 }
 
 func (w wide) store(m Mem) {
@@ -153,5 +198,60 @@ func (w wide) timesAdd(a wide, m Mem) {
 func (w wide) sub(a, b wide) {
 	for i, v := range w {
 		VFNMADD231PS(a[i], b[i], v)
+	}
+}
+
+// full tells whether w is one register of 512 bits.
+func (w wide) full() bool { return len(w) == 1 && w[0].Size() == wideBytes }
+
+// andConst makes w the bits of from that are in the constant m, which repeats four
+// bytes.
+func (w wide) andConst(m Mem, from wide) {
+	for i, v := range w {
+		if w.full() {
+			VPANDD_BCST(m, from[i], v)
+		} else {
+			and(m, from[i], v)
+		}
+	}
+}
+
+// xorConst turns the bits of the constant m, which repeats four bytes.
+func (w wide) xorConst(m Mem) {
+	for _, v := range w {
+		if w.full() {
+			VPXORD_BCST(m, v, v)
+		} else {
+			xor(m, v, v)
+		}
+	}
+}
+
+// lookUp replaces bytes below 16 by what is there in the constant m, which repeats 16
+// bytes.
+func (w wide) lookUp(m Mem) {
+	if w.full() {
+		t := ZMM()
+		VBROADCASTI32X4(m, t)
+		VPSHUFB(w[0], t, w[0])
+		return
+	}
+	t := YMM()
+	load(m, t)
+	for _, v := range w {
+		VPSHUFB(v, t, v)
+	}
+}
+
+// shiftRight and shiftLeft shift 16-bit lanes.
+func (w wide) shiftRight(n uint64, from wide) {
+	for i, v := range w {
+		VPSRLW(Imm(n), from[i], v)
+	}
+}
+
+func (w wide) shiftLeft(n uint64, from wide) {
+	for i, v := range w {
+		VPSLLW(Imm(n), from[i], v)
 	}
 }
