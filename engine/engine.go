@@ -335,6 +335,9 @@ func (e *Engine) terms() []infer.Term {
 	if activations == "" {
 		activations = "q8"
 	}
+	if own := cpu.OwnSums(e.opts.KernelPath); own != "" && activations == "bf16" {
+		activations += " on " + own // which rounds sums as no other machine need do
+	}
 	return []infer.Term{
 		{Name: "build", Value: e.opts.Build},
 		{Name: "model", Value: e.info.Digest},

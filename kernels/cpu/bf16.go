@@ -24,7 +24,8 @@ import (
 // side: dword 16j+r is column 2j, in the high half, and column 2j+1 of row r.
 type bf16Kernels struct {
 	pairs bool
-	cols  int // the most rows of inputs that mat takes
+	cols  int  // the most rows of inputs that mat takes
+	own   bool // sums are rounded in a way of the processor's own, see fit
 
 	// round writes x, rounded, and zeros up to a multiple of bf16Step values: float32,
 	// or, with pairs, one dword for two as in the panels.
