@@ -29,6 +29,7 @@ import (
 	"hearth/engine/tokenizer"
 	"hearth/engine/weights"
 	"hearth/kernels"
+	"hearth/kernels/cpu"
 )
 
 // Options say how a model is served. The zero value of a field means the
