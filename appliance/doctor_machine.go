@@ -83,6 +83,10 @@ func (d *doctor) processor(context.Context) {
 		d.warn(name, "in a virtual machine, pass the host's processor through (host-passthrough); AVX2 makes models several times faster", "%s: the slow ones, it has no AVX2", text)
 		return
 	}
+	if len(m.Refused) > 0 {
+		d.warn(name, "report this with the text of /proc/cpuinfo", "%s; those for %s gave wrong results and are left out", text, strings.Join(m.Refused, " and "))
+		return
+	}
 	d.ok(name, "%s", text)
 }
 

@@ -105,7 +105,9 @@ type Engine struct {
 	dev   kernels.Device
 	core  *core.Core
 	info  infer.Model
-	ends  []int32
+	// slower says why the device is not what it could be.
+	slower string
+	ends   []int32
 	// markers are the control tokens that tool syntax or reasoning spell.
 	markers []marker
 	longest int // bytes of the longest piece
@@ -227,6 +229,9 @@ func (e *Engine) load(loading func(done, total int64)) (kv kernels.KVConfig, err
 		return kv, err
 	}
 	e.dev = dev
+	if e.opts.Device == "cpu" && e.opts.KernelPath == "" {
+		e.slower = slower(cpu.Refused(), dev.Stats().Path)
+	}
 	if kv, err = planKV(e.opts, e.prog, e.cfg, dev); err != nil {
 		return kv, err
 	}
@@ -375,7 +380,7 @@ func (e *Engine) Models(context.Context) ([]infer.Model, error) {
 
 // Health is ready while the loop runs.
 func (e *Engine) Health(context.Context) infer.Health {
-	h := infer.Health{Ready: true, Device: e.info.Device, Stats: e.core.Stats()}
+	h := infer.Health{Ready: true, Device: e.info.Device, Degraded: e.slower, Stats: e.core.Stats()}
 	if err := e.core.Failed(); err != nil {
 		h.Ready, h.Failed, h.Reason = false, true, reasonOf(err)
 	}

@@ -28,7 +28,9 @@ const (
 	Degraded     Code = "degraded_device" // the GPU itself is at fault
 	DeviceFailed Code = "device_failed"   // a kernel failed: the context is lost
 	Busy         Code = "device_busy"     // an exclusive mode, or a partition in its place
-	Other        Code = "gpu_error"
+	// The CPU's kernels for some of its instructions gave wrong results when they were tried.
+	KernelsRefused Code = "kernels_refused"
+	Other          Code = "gpu_error"
 )
 
 // Fault is why a GPU is not used, with what can be done.
@@ -54,7 +56,7 @@ func CodeOf(text string) Code {
 }
 
 var codes = []Code{
-	NoWorker, CannotStart, NoDriver, OldDriver, Mismatch, NotReady, NoDevice, Unsupported, PTXRefused, WrongArch, OutOfMemory, Degraded, DeviceFailed, Busy, Other,
+	NoWorker, CannotStart, NoDriver, OldDriver, Mismatch, NotReady, NoDevice, Unsupported, PTXRefused, WrongArch, OutOfMemory, Degraded, DeviceFailed, Busy, KernelsRefused, Other,
 }
 
 // Faultf makes a Fault.
