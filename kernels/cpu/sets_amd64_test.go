@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// A machine with the features must use them: a path that silently falls back
-// would pass every other test.
+// A machine with the features must use them, the best first: a path that silently
+// falls back would pass every other test.
 func TestPathsPresent(t *testing.T) {
 	info, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {
@@ -20,23 +20,44 @@ func TestPathsPresent(t *testing.T) {
 	_, flags, _ := strings.Cut(string(info), "\nflags")
 	flags, _, _ = strings.Cut(flags, "\n")
 	has := strings.Fields(flags)
-	all := func(flags ...string) bool {
-		for _, f := range flags {
-			if !slices.Contains(has, f) {
-				return false
-			}
-		}
-		return true
-	}
-	f := func(path string, want bool) {
-		t.Helper()
-		if got := slices.Contains(Paths(), path); got != want {
-			t.Errorf("paths %q: %s present %v, the processor's flags say %v", Paths(), path, got, want)
+	var want []string
+	for _, c := range []struct{ path, flags string }{
+		{"avx512-bf16", "avx2 fma f16c avx512f avx512bw avx512dq avx512vl avx512_vnni avx512_bf16"},
+		{"avx512-vnni", "avx2 fma f16c avx512f avx512bw avx512dq avx512vl avx512_vnni"},
+		{"avx2", "avx2 fma f16c"},
+	} {
+		if !slices.ContainsFunc(strings.Fields(c.flags), func(f string) bool { return !slices.Contains(has, f) }) {
+			want = append(want, c.path)
 		}
 	}
-	f("avx2", all("avx2", "fma", "f16c"))
-	f("avx512-vnni", all("avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni"))
-	f("avx512-bf16", all("avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "avx512_bf16"))
+	got := slices.DeleteFunc(Paths(), func(p string) bool { return p == "vnni-emulated" })
+	if want = append(want, "portable"); !slices.Equal(got, want) {
+		t.Errorf("paths %q, the processor's flags ask for %q; refused are %q", got, want, Refused())
+	}
+}
+
+// What does not agree is left out, and named.
+func TestSetsRefused(t *testing.T) {
+	yes, no := func() bool { return true }, func() bool { return false }
+	unasked := func() bool { t.Error("kernels are run that the processor has no instructions for"); return true }
+	for _, c := range []struct {
+		has           features
+		vnni, bf16    func() bool
+		first, others string
+	}{
+		{features{}, unasked, unasked, "portable", ""},
+		{features{avx2: true}, unasked, unasked, "avx2", ""},
+		{features{avx2: true, vnni: true}, yes, unasked, "avx512-vnni", ""},
+		{features{avx2: true, vnni: true}, no, unasked, "avx2", "avx512-vnni"},
+		{features{avx2: true, vnni: true, bf16: true}, yes, yes, "avx512-bf16", ""},
+		{features{avx2: true, vnni: true, bf16: true}, yes, no, "avx512-vnni", "avx512-bf16"},
+		{features{avx2: true, vnni: true, bf16: true}, no, no, "avx2", "avx512-bf16 avx512-vnni"},
+	} {
+		all, refused := setsFor(c.has, c.vnni, c.bf16)
+		if got := strings.Join(refused, " "); all[0].name != c.first || got != c.others {
+			t.Errorf("%+v: first is %s and %q are refused, want %s and %q", c.has, all[0].name, got, c.first, c.others)
+		}
+	}
 }
 
 // The generator takes registers 16 to 31 when it runs out of others; they need
