@@ -65,8 +65,9 @@ func wideTilesOf(ints []intFuncs, cols int) tileKernels {
 	}
 }
 
-// withInts is a set whose integer kernels are given and the rest AVX2.
-func withInts(name string, ints []intFuncs, tiles tileKernels, peak func(n int)) kernelSet {
+// withInts is a set whose integer kernels are given and the rest AVX2. A round of
+// peak is twelve vectors of so many products.
+func withInts(name string, ints []intFuncs, tiles tileKernels, peak func(n int), products int) kernelSet {
 	return kernelSet{
 		name:       name,
 		quantize32: func(dst []byte, x []float32) { quantize32AVX2(&dst[0], &x[0], len(x)/32) },
@@ -92,7 +93,7 @@ func withInts(name string, ints []intFuncs, tiles tileKernels, peak func(n int))
 		half: avx2Half,
 		peakInts: func(rounds int) int {
 			peak(rounds)
-			return rounds * 12 * 64
+			return rounds * 12 * 2 * products
 		},
 		read: func(b []byte) {
 			if n := len(b) / 256; n > 0 {
@@ -114,8 +115,8 @@ func withInts(name string, ints []intFuncs, tiles tileKernels, peak func(n int))
 // vnni_amd64.s, which use the VPDPBUSD of AVX-512, on 512 bits and, for
 // few columns, on 256.
 var (
-	avx2 = withInts("avx2", avx2Ints, tilesOf(avx2Ints), peakInts)
-	vnni = withInts("avx512-vnni", vnniInts, wideTilesOf(vnniInts, maxTileCols), vnnipeakInts)
+	avx2 = withInts("avx2", avx2Ints, tilesOf(avx2Ints), peakInts, 32)
+	vnni = withInts("avx512-vnni", vnniInts, wideTilesOf(vnniInts, maxTileCols), vnnipeakInts, 64)
 )
 
 type (

@@ -11,7 +11,7 @@ import "hearth/kernels"
 func emulated() []*kernelSet {
 	tiles := wideTilesOf(emuInts, 1)
 	tiles.pair = nil // would need more registers than there are
-	s := withInts("vnni-emulated", emuInts, tiles, peakInts)
+	s := withInts("vnni-emulated", emuInts, tiles, peakInts, 32)
 	return []*kernelSet{&s}
 }
 

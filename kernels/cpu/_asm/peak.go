@@ -3,20 +3,27 @@ package main
 import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
 )
 
 // peakInts is nothing but the multiply-adds of the integer kernels: twelve
-// independent sums, 32 products each, n times.
+// independent sums, 32 products each or, with VNNI, 64, n times.
 func peakInts() {
 	TEXT(prefix+"peakInts", NOSPLIT, "func(n int)")
 	n := Load(Param("n"), GP64())
-	w, a := YMM(), YMM()
+	vector := YMM
+	if vnni {
+		vector = ZMM
+	}
+	w, a := vector(), vector()
 	zero(w)
 	zero(a)
-	acc, t := ymms(12), ymms(2)
-	for _, v := range acc {
-		zero(v)
+	acc := make([]reg.VecVirtual, 12)
+	for i := range acc {
+		acc[i] = vector()
+		zero(acc[i])
 	}
+	t := ymms(2)
 	Label("loop")
 	for i, v := range acc {
 		if vnni {
