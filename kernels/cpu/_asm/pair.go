@@ -87,7 +87,7 @@ func (b *pairMat) zeros() []wide {
 // fetch asks for the lines of n bytes of both panels ahead of p.
 func (b *pairMat) fetch(p reg.GPVirtual, n int) {
 	for at := 0; at < n; at += 64 {
-		m := Mem{Base: p, Disp: ahead + at}
+		m := Mem{Base: p, Disp: ahead() + at}
 		PREFETCHT0(m)
 		PREFETCHT0(beyond(m, b.stride))
 	}
