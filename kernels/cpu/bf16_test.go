@@ -303,3 +303,36 @@ func BenchmarkBF16(b *testing.B) {
 		}
 	}
 }
+
+// A step in steady state does not allocate, and takes no more than was planned.
+func TestBF16Memory(t *testing.T) {
+	p := kerneltest.Model(kerneltest.Shape{Vocab: 64, Width: 72, Layers: 2, Heads: 4, KVHeads: 2, HeadDim: 18, FFN: 100,
+		Type: kernels.BF16, Head: kernels.BF16, Bias: true}, 3)
+	const most = 40
+	for _, path := range Paths() {
+		o := withBF16(path)
+		need, err := Need(p, most, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := open(o)(t).(*Device)
+		if err := d.Load(p, kernels.KVConfig{Blocks: 8, BlockSize: 16, Type: kernels.F16}); err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range []int{1, 7, most} {
+			s := kerneltest.Step{Tokens: make([]int32, n), Spans: []kernels.Span{{Len: int32(n), Blocks: []int32{3, 1, 2, 0}}}}
+			b := s.Batch(p)
+			if a := testing.AllocsPerRun(5, func() {
+				if err := d.Step(b); err != nil {
+					t.Fatal(err)
+				}
+			}); a != 0 {
+				t.Errorf("%s: a step of %d rows allocates %v times", path, n, a)
+			}
+		}
+		if st := d.Stats(); st.WeightBytes != need.WeightBytes || st.ScratchBytes > need.ScratchBytes {
+			t.Errorf("%s: took %d bytes of weights and %d of scratch, planned %d and %d", path, st.WeightBytes, st.ScratchBytes, need.WeightBytes, need.ScratchBytes)
+		}
+		d.Close()
+	}
+}
