@@ -32,7 +32,7 @@ TEXT ·matQ4_0x1Dot(SB), NOSPLIT, $0-56
 	MOVD blocks+40(FP), R5
 	MOVD count+48(FP), R6
 	WORD $0x4F00E5FE // movi v30.16b, #15
-	WORD $0x4F000514 // movi v20.4s, #8
+	WORD $0x4F000434 // movi v20.4s, #1
 panel:
 	MOVD R3, R9
 	MOVD R0, R19
@@ -71,7 +71,7 @@ block:
 	WORD $0xFD400058 // ldr d24, [x2, #0]
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0x3DC00920 // ldr q0, [x9, #32]
-	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
+	WORD $0x6F800A8C // mla v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
@@ -106,12 +106,12 @@ block:
 	WORD $0xFD400458 // ldr d24, [x2, #8]
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0x3DC00920 // ldr q0, [x9, #32]
-	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
+	WORD $0x6F800A8C // mla v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
 	ADD $144, R2
-	ADD $48, R9
+	ADD $64, R9
 	SUBS $1, R7
 	BNE block
 	WORD $0x3D800264 // str q4, [x19, #0]
@@ -131,7 +131,7 @@ TEXT ·matQ4_0x2Dot(SB), NOSPLIT, $0-56
 	MOVD blocks+40(FP), R5
 	MOVD count+48(FP), R6
 	WORD $0x4F00E5FE // movi v30.16b, #15
-	WORD $0x4F000514 // movi v20.4s, #8
+	WORD $0x4F000434 // movi v20.4s, #1
 panel:
 	MOVD R3, R9
 	ADD R4, R9, R10
@@ -186,11 +186,11 @@ block:
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0x3DC00920 // ldr q0, [x9, #32]
 	WORD $0x3DC00941 // ldr q1, [x10, #32]
-	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
+	WORD $0x6F800A8C // mla v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
-	WORD $0x6F814A8D // mls v13.4s, v20.4s, v1.s[2]
+	WORD $0x6F810A8D // mla v13.4s, v20.4s, v1.s[2]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
 	WORD $0x4E2DCF46 // fmla v6.4s, v26.4s, v13.4s
@@ -237,17 +237,17 @@ block:
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0x3DC00920 // ldr q0, [x9, #32]
 	WORD $0x3DC00941 // ldr q1, [x10, #32]
-	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
+	WORD $0x6F800A8C // mla v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
-	WORD $0x6F814A8D // mls v13.4s, v20.4s, v1.s[2]
+	WORD $0x6F810A8D // mla v13.4s, v20.4s, v1.s[2]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
 	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
 	ADD $144, R2
-	ADD $48, R9
-	ADD $48, R10
+	ADD $64, R9
+	ADD $64, R10
 	SUBS $1, R7
 	BNE block
 	WORD $0x3D800264 // str q4, [x19, #0]
@@ -269,7 +269,7 @@ TEXT ·matQ4_0x3Dot(SB), NOSPLIT, $0-56
 	MOVD blocks+40(FP), R5
 	MOVD count+48(FP), R6
 	WORD $0x4F00E5FE // movi v30.16b, #15
-	WORD $0x4F000514 // movi v20.4s, #8
+	WORD $0x4F000434 // movi v20.4s, #1
 panel:
 	MOVD R3, R9
 	ADD R4, R9, R10
@@ -340,15 +340,15 @@ block:
 	WORD $0x3DC00920 // ldr q0, [x9, #32]
 	WORD $0x3DC00941 // ldr q1, [x10, #32]
 	WORD $0x3DC00962 // ldr q2, [x11, #32]
-	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
+	WORD $0x6F800A8C // mla v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
-	WORD $0x6F814A8D // mls v13.4s, v20.4s, v1.s[2]
+	WORD $0x6F810A8D // mla v13.4s, v20.4s, v1.s[2]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
 	WORD $0x4E2DCF46 // fmla v6.4s, v26.4s, v13.4s
-	WORD $0x6F824A8E // mls v14.4s, v20.4s, v2.s[2]
+	WORD $0x6F820A8E // mla v14.4s, v20.4s, v2.s[2]
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
 	WORD $0x4E2ECF48 // fmla v8.4s, v26.4s, v14.4s
@@ -407,22 +407,22 @@ block:
 	WORD $0x3DC00920 // ldr q0, [x9, #32]
 	WORD $0x3DC00941 // ldr q1, [x10, #32]
 	WORD $0x3DC00962 // ldr q2, [x11, #32]
-	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
+	WORD $0x6F800A8C // mla v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
-	WORD $0x6F814A8D // mls v13.4s, v20.4s, v1.s[2]
+	WORD $0x6F810A8D // mla v13.4s, v20.4s, v1.s[2]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
 	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
-	WORD $0x6F824A8E // mls v14.4s, v20.4s, v2.s[2]
+	WORD $0x6F820A8E // mla v14.4s, v20.4s, v2.s[2]
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
 	WORD $0x4E2ECF49 // fmla v9.4s, v26.4s, v14.4s
 	ADD $144, R2
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
 	SUBS $1, R7
 	BNE block
 	WORD $0x3D800264 // str q4, [x19, #0]
@@ -446,7 +446,7 @@ TEXT ·matQ4_0x4Dot(SB), NOSPLIT, $0-56
 	MOVD blocks+40(FP), R5
 	MOVD count+48(FP), R6
 	WORD $0x4F00E5FE // movi v30.16b, #15
-	WORD $0x4F000514 // movi v20.4s, #8
+	WORD $0x4F000434 // movi v20.4s, #1
 panel:
 	MOVD R3, R9
 	ADD R4, R9, R10
@@ -533,19 +533,19 @@ block:
 	WORD $0x3DC00941 // ldr q1, [x10, #32]
 	WORD $0x3DC00962 // ldr q2, [x11, #32]
 	WORD $0x3DC00983 // ldr q3, [x12, #32]
-	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
+	WORD $0x6F800A8C // mla v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
-	WORD $0x6F814A8D // mls v13.4s, v20.4s, v1.s[2]
+	WORD $0x6F810A8D // mla v13.4s, v20.4s, v1.s[2]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
 	WORD $0x4E2DCF46 // fmla v6.4s, v26.4s, v13.4s
-	WORD $0x6F824A8E // mls v14.4s, v20.4s, v2.s[2]
+	WORD $0x6F820A8E // mla v14.4s, v20.4s, v2.s[2]
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
 	WORD $0x4E2ECF48 // fmla v8.4s, v26.4s, v14.4s
-	WORD $0x6F834A8F // mls v15.4s, v20.4s, v3.s[2]
+	WORD $0x6F830A8F // mla v15.4s, v20.4s, v3.s[2]
 	WORD $0x4F83931A // fmul v26.4s, v24.4s, v3.s[0]
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
 	WORD $0x4E2FCF4A // fmla v10.4s, v26.4s, v15.4s
@@ -616,27 +616,27 @@ block:
 	WORD $0x3DC00941 // ldr q1, [x10, #32]
 	WORD $0x3DC00962 // ldr q2, [x11, #32]
 	WORD $0x3DC00983 // ldr q3, [x12, #32]
-	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
+	WORD $0x6F800A8C // mla v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
-	WORD $0x6F814A8D // mls v13.4s, v20.4s, v1.s[2]
+	WORD $0x6F810A8D // mla v13.4s, v20.4s, v1.s[2]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
 	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
-	WORD $0x6F824A8E // mls v14.4s, v20.4s, v2.s[2]
+	WORD $0x6F820A8E // mla v14.4s, v20.4s, v2.s[2]
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
 	WORD $0x4E2ECF49 // fmla v9.4s, v26.4s, v14.4s
-	WORD $0x6F834A8F // mls v15.4s, v20.4s, v3.s[2]
+	WORD $0x6F830A8F // mla v15.4s, v20.4s, v3.s[2]
 	WORD $0x4F83931A // fmul v26.4s, v24.4s, v3.s[0]
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
 	WORD $0x4E2FCF4B // fmla v11.4s, v26.4s, v15.4s
 	ADD $144, R2
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
-	ADD $48, R12
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
+	ADD $64, R12
 	SUBS $1, R7
 	BNE block
 	WORD $0x3D800264 // str q4, [x19, #0]
@@ -744,7 +744,7 @@ block:
 	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
 	WORD $0x4FA01325 // fmla v5.4s, v25.4s, v0.s[1]
 	ADD $160, R2
-	ADD $48, R9
+	ADD $64, R9
 	SUBS $1, R7
 	BNE block
 	WORD $0x3D800264 // str q4, [x19, #0]
@@ -882,8 +882,8 @@ block:
 	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
 	WORD $0x4FA11327 // fmla v7.4s, v25.4s, v1.s[1]
 	ADD $160, R2
-	ADD $48, R9
-	ADD $48, R10
+	ADD $64, R9
+	ADD $64, R10
 	SUBS $1, R7
 	BNE block
 	WORD $0x3D800264 // str q4, [x19, #0]
@@ -1059,9 +1059,9 @@ block:
 	WORD $0x4E2ECF49 // fmla v9.4s, v26.4s, v14.4s
 	WORD $0x4FA21329 // fmla v9.4s, v25.4s, v2.s[1]
 	ADD $160, R2
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
 	SUBS $1, R7
 	BNE block
 	WORD $0x3D800264 // str q4, [x19, #0]
@@ -1275,10 +1275,10 @@ block:
 	WORD $0x4E2FCF4B // fmla v11.4s, v26.4s, v15.4s
 	WORD $0x4FA3132B // fmla v11.4s, v25.4s, v3.s[1]
 	ADD $160, R2
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
-	ADD $48, R12
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
+	ADD $64, R12
 	SUBS $1, R7
 	BNE block
 	WORD $0x3D800264 // str q4, [x19, #0]
@@ -1305,7 +1305,7 @@ TEXT ·matQ5_0x1Dot(SB), NOSPLIT, $0-56
 	MOVD count+48(FP), R6
 	WORD $0x4F00E5FE // movi v30.16b, #15
 	WORD $0x4F00E61F // movi v31.16b, #16
-	WORD $0x4F000614 // movi v20.4s, #16
+	WORD $0x4F000454 // movi v20.4s, #2
 panel:
 	MOVD R3, R9
 	MOVD R0, R19
@@ -1361,7 +1361,7 @@ block:
 	WORD $0xFD400058 // ldr d24, [x2, #0]
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0x3DC00920 // ldr q0, [x9, #32]
-	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
+	WORD $0x6F800A8C // mla v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
@@ -1413,12 +1413,12 @@ block:
 	WORD $0xFD400458 // ldr d24, [x2, #8]
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0x3DC00920 // ldr q0, [x9, #32]
-	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
+	WORD $0x6F800A8C // mla v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
 	ADD $176, R2
-	ADD $48, R9
+	ADD $64, R9
 	SUBS $1, R7
 	BNE block
 	WORD $0x3D800264 // str q4, [x19, #0]
@@ -1439,7 +1439,7 @@ TEXT ·matQ5_0x2Dot(SB), NOSPLIT, $0-56
 	MOVD count+48(FP), R6
 	WORD $0x4F00E5FE // movi v30.16b, #15
 	WORD $0x4F00E61F // movi v31.16b, #16
-	WORD $0x4F000614 // movi v20.4s, #16
+	WORD $0x4F000454 // movi v20.4s, #2
 panel:
 	MOVD R3, R9
 	ADD R4, R9, R10
@@ -1511,11 +1511,11 @@ block:
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0x3DC00920 // ldr q0, [x9, #32]
 	WORD $0x3DC00941 // ldr q1, [x10, #32]
-	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
+	WORD $0x6F800A8C // mla v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
-	WORD $0x6F814A8D // mls v13.4s, v20.4s, v1.s[2]
+	WORD $0x6F810A8D // mla v13.4s, v20.4s, v1.s[2]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
 	WORD $0x4E2DCF46 // fmla v6.4s, v26.4s, v13.4s
@@ -1579,17 +1579,17 @@ block:
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0x3DC00920 // ldr q0, [x9, #32]
 	WORD $0x3DC00941 // ldr q1, [x10, #32]
-	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
+	WORD $0x6F800A8C // mla v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
-	WORD $0x6F814A8D // mls v13.4s, v20.4s, v1.s[2]
+	WORD $0x6F810A8D // mla v13.4s, v20.4s, v1.s[2]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
 	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
 	ADD $176, R2
-	ADD $48, R9
-	ADD $48, R10
+	ADD $64, R9
+	ADD $64, R10
 	SUBS $1, R7
 	BNE block
 	WORD $0x3D800264 // str q4, [x19, #0]
@@ -1612,7 +1612,7 @@ TEXT ·matQ5_0x3Dot(SB), NOSPLIT, $0-56
 	MOVD count+48(FP), R6
 	WORD $0x4F00E5FE // movi v30.16b, #15
 	WORD $0x4F00E61F // movi v31.16b, #16
-	WORD $0x4F000614 // movi v20.4s, #16
+	WORD $0x4F000454 // movi v20.4s, #2
 panel:
 	MOVD R3, R9
 	ADD R4, R9, R10
@@ -1700,15 +1700,15 @@ block:
 	WORD $0x3DC00920 // ldr q0, [x9, #32]
 	WORD $0x3DC00941 // ldr q1, [x10, #32]
 	WORD $0x3DC00962 // ldr q2, [x11, #32]
-	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
+	WORD $0x6F800A8C // mla v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
-	WORD $0x6F814A8D // mls v13.4s, v20.4s, v1.s[2]
+	WORD $0x6F810A8D // mla v13.4s, v20.4s, v1.s[2]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
 	WORD $0x4E2DCF46 // fmla v6.4s, v26.4s, v13.4s
-	WORD $0x6F824A8E // mls v14.4s, v20.4s, v2.s[2]
+	WORD $0x6F820A8E // mla v14.4s, v20.4s, v2.s[2]
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
 	WORD $0x4E2ECF48 // fmla v8.4s, v26.4s, v14.4s
@@ -1784,22 +1784,22 @@ block:
 	WORD $0x3DC00920 // ldr q0, [x9, #32]
 	WORD $0x3DC00941 // ldr q1, [x10, #32]
 	WORD $0x3DC00962 // ldr q2, [x11, #32]
-	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
+	WORD $0x6F800A8C // mla v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
-	WORD $0x6F814A8D // mls v13.4s, v20.4s, v1.s[2]
+	WORD $0x6F810A8D // mla v13.4s, v20.4s, v1.s[2]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
 	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
-	WORD $0x6F824A8E // mls v14.4s, v20.4s, v2.s[2]
+	WORD $0x6F820A8E // mla v14.4s, v20.4s, v2.s[2]
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
 	WORD $0x4E2ECF49 // fmla v9.4s, v26.4s, v14.4s
 	ADD $176, R2
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
 	SUBS $1, R7
 	BNE block
 	WORD $0x3D800264 // str q4, [x19, #0]
@@ -1824,7 +1824,7 @@ TEXT ·matQ5_0x4Dot(SB), NOSPLIT, $0-56
 	MOVD count+48(FP), R6
 	WORD $0x4F00E5FE // movi v30.16b, #15
 	WORD $0x4F00E61F // movi v31.16b, #16
-	WORD $0x4F000614 // movi v20.4s, #16
+	WORD $0x4F000454 // movi v20.4s, #2
 panel:
 	MOVD R3, R9
 	ADD R4, R9, R10
@@ -1928,19 +1928,19 @@ block:
 	WORD $0x3DC00941 // ldr q1, [x10, #32]
 	WORD $0x3DC00962 // ldr q2, [x11, #32]
 	WORD $0x3DC00983 // ldr q3, [x12, #32]
-	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
+	WORD $0x6F800A8C // mla v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
-	WORD $0x6F814A8D // mls v13.4s, v20.4s, v1.s[2]
+	WORD $0x6F810A8D // mla v13.4s, v20.4s, v1.s[2]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
 	WORD $0x4E2DCF46 // fmla v6.4s, v26.4s, v13.4s
-	WORD $0x6F824A8E // mls v14.4s, v20.4s, v2.s[2]
+	WORD $0x6F820A8E // mla v14.4s, v20.4s, v2.s[2]
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
 	WORD $0x4E2ECF48 // fmla v8.4s, v26.4s, v14.4s
-	WORD $0x6F834A8F // mls v15.4s, v20.4s, v3.s[2]
+	WORD $0x6F830A8F // mla v15.4s, v20.4s, v3.s[2]
 	WORD $0x4F83931A // fmul v26.4s, v24.4s, v3.s[0]
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
 	WORD $0x4E2FCF4A // fmla v10.4s, v26.4s, v15.4s
@@ -2028,27 +2028,27 @@ block:
 	WORD $0x3DC00941 // ldr q1, [x10, #32]
 	WORD $0x3DC00962 // ldr q2, [x11, #32]
 	WORD $0x3DC00983 // ldr q3, [x12, #32]
-	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
+	WORD $0x6F800A8C // mla v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
-	WORD $0x6F814A8D // mls v13.4s, v20.4s, v1.s[2]
+	WORD $0x6F810A8D // mla v13.4s, v20.4s, v1.s[2]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
 	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
-	WORD $0x6F824A8E // mls v14.4s, v20.4s, v2.s[2]
+	WORD $0x6F820A8E // mla v14.4s, v20.4s, v2.s[2]
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
 	WORD $0x4E2ECF49 // fmla v9.4s, v26.4s, v14.4s
-	WORD $0x6F834A8F // mls v15.4s, v20.4s, v3.s[2]
+	WORD $0x6F830A8F // mla v15.4s, v20.4s, v3.s[2]
 	WORD $0x4F83931A // fmul v26.4s, v24.4s, v3.s[0]
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
 	WORD $0x4E2FCF4B // fmla v11.4s, v26.4s, v15.4s
 	ADD $176, R2
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
-	ADD $48, R12
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
+	ADD $64, R12
 	SUBS $1, R7
 	BNE block
 	WORD $0x3D800264 // str q4, [x19, #0]
@@ -2191,7 +2191,7 @@ block:
 	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
 	WORD $0x4FA01325 // fmla v5.4s, v25.4s, v0.s[1]
 	ADD $192, R2
-	ADD $48, R9
+	ADD $64, R9
 	SUBS $1, R7
 	BNE block
 	WORD $0x3D800264 // str q4, [x19, #0]
@@ -2364,8 +2364,8 @@ block:
 	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
 	WORD $0x4FA11327 // fmla v7.4s, v25.4s, v1.s[1]
 	ADD $192, R2
-	ADD $48, R9
-	ADD $48, R10
+	ADD $64, R9
+	ADD $64, R10
 	SUBS $1, R7
 	BNE block
 	WORD $0x3D800264 // str q4, [x19, #0]
@@ -2576,9 +2576,9 @@ block:
 	WORD $0x4E2ECF49 // fmla v9.4s, v26.4s, v14.4s
 	WORD $0x4FA21329 // fmla v9.4s, v25.4s, v2.s[1]
 	ADD $192, R2
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
 	SUBS $1, R7
 	BNE block
 	WORD $0x3D800264 // str q4, [x19, #0]
@@ -2827,10 +2827,10 @@ block:
 	WORD $0x4E2FCF4B // fmla v11.4s, v26.4s, v15.4s
 	WORD $0x4FA3132B // fmla v11.4s, v25.4s, v3.s[1]
 	ADD $192, R2
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
-	ADD $48, R12
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
+	ADD $64, R12
 	SUBS $1, R7
 	BNE block
 	WORD $0x3D800264 // str q4, [x19, #0]
@@ -2915,7 +2915,7 @@ block:
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
 	ADD $272, R2
-	ADD $48, R9
+	ADD $64, R9
 	SUBS $1, R7
 	BNE block
 	WORD $0x3D800264 // str q4, [x19, #0]
@@ -3028,8 +3028,8 @@ block:
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
 	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
 	ADD $272, R2
-	ADD $48, R9
-	ADD $48, R10
+	ADD $64, R9
+	ADD $64, R10
 	SUBS $1, R7
 	BNE block
 	WORD $0x3D800264 // str q4, [x19, #0]
@@ -3178,9 +3178,9 @@ block:
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
 	WORD $0x4E2ECF49 // fmla v9.4s, v26.4s, v14.4s
 	ADD $272, R2
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
 	SUBS $1, R7
 	BNE block
 	WORD $0x3D800264 // str q4, [x19, #0]
@@ -3365,10 +3365,10 @@ block:
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
 	WORD $0x4E2FCF4B // fmla v11.4s, v26.4s, v15.4s
 	ADD $272, R2
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
-	ADD $48, R12
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
+	ADD $64, R12
 	SUBS $1, R7
 	BNE block
 	WORD $0x3D800264 // str q4, [x19, #0]
@@ -3488,7 +3488,7 @@ block:
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
 	ADD $144, R2
-	ADD $48, R9
+	ADD $64, R9
 	SUBS $1, R7
 	BNE block
 	WORD $0x3D800264 // str q4, [x19, #0]
@@ -3636,8 +3636,8 @@ block:
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
 	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
 	ADD $144, R2
-	ADD $48, R9
-	ADD $48, R10
+	ADD $64, R9
+	ADD $64, R10
 	SUBS $1, R7
 	BNE block
 	WORD $0x3D800264 // str q4, [x19, #0]
@@ -3821,9 +3821,9 @@ block:
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
 	WORD $0x4E2ECF49 // fmla v9.4s, v26.4s, v14.4s
 	ADD $144, R2
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
 	SUBS $1, R7
 	BNE block
 	WORD $0x3D800264 // str q4, [x19, #0]
@@ -4043,10 +4043,10 @@ block:
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
 	WORD $0x4E2FCF4B // fmla v11.4s, v26.4s, v15.4s
 	ADD $144, R2
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
-	ADD $48, R12
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
+	ADD $64, R12
 	SUBS $1, R7
 	BNE block
 	WORD $0x3D800264 // str q4, [x19, #0]
@@ -4134,12 +4134,12 @@ half0:
 	WORD $0x0F702B2C // smlal v12.4s, v25.4h, v0.h[7]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4F801188 // fmla v8.4s, v12.4s, v0.s[0]
-	ADD $48, R9
+	ADD $64, R9
 	ADD $64, R13
 	ADD $16, R14
 	SUBS $1, R8
 	BNE half0
-	ADD $-384, R9
+	ADD $-512, R9
 	WORD $0xFD400058 // ldr d24, [x2, #0]
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0xFD400859 // ldr d25, [x2, #16]
@@ -4202,7 +4202,7 @@ half1:
 	WORD $0x0F702B2C // smlal v12.4s, v25.4h, v0.h[7]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4F801188 // fmla v8.4s, v12.4s, v0.s[0]
-	ADD $48, R9
+	ADD $64, R9
 	ADD $64, R13
 	ADD $16, R14
 	SUBS $1, R8
@@ -4322,14 +4322,14 @@ half0:
 	WORD $0x0F712B2D // smlal v13.4s, v25.4h, v1.h[7]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
 	WORD $0x4F8111A9 // fmla v9.4s, v13.4s, v1.s[0]
-	ADD $48, R9
-	ADD $48, R10
+	ADD $64, R9
+	ADD $64, R10
 	ADD $64, R13
 	ADD $16, R14
 	SUBS $1, R8
 	BNE half0
-	ADD $-384, R9
-	ADD $-384, R10
+	ADD $-512, R9
+	ADD $-512, R10
 	WORD $0xFD400058 // ldr d24, [x2, #0]
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0xFD400859 // ldr d25, [x2, #16]
@@ -4419,8 +4419,8 @@ half1:
 	WORD $0x0F712B2D // smlal v13.4s, v25.4h, v1.h[7]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
 	WORD $0x4F8111A9 // fmla v9.4s, v13.4s, v1.s[0]
-	ADD $48, R9
-	ADD $48, R10
+	ADD $64, R9
+	ADD $64, R10
 	ADD $64, R13
 	ADD $16, R14
 	SUBS $1, R8
@@ -4571,16 +4571,16 @@ half0:
 	WORD $0x0F722B2E // smlal v14.4s, v25.4h, v2.h[7]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
 	WORD $0x4F8211CA // fmla v10.4s, v14.4s, v2.s[0]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
 	ADD $64, R13
 	ADD $16, R14
 	SUBS $1, R8
 	BNE half0
-	ADD $-384, R9
-	ADD $-384, R10
-	ADD $-384, R11
+	ADD $-512, R9
+	ADD $-512, R10
+	ADD $-512, R11
 	WORD $0xFD400058 // ldr d24, [x2, #0]
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0xFD400859 // ldr d25, [x2, #16]
@@ -4697,9 +4697,9 @@ half1:
 	WORD $0x0F722B2E // smlal v14.4s, v25.4h, v2.h[7]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
 	WORD $0x4F8211CA // fmla v10.4s, v14.4s, v2.s[0]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
 	ADD $64, R13
 	ADD $16, R14
 	SUBS $1, R8
@@ -4881,18 +4881,18 @@ half0:
 	WORD $0x0F732B2F // smlal v15.4s, v25.4h, v3.h[7]
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
 	WORD $0x4F8311EB // fmla v11.4s, v15.4s, v3.s[0]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
-	ADD $48, R12
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
+	ADD $64, R12
 	ADD $64, R13
 	ADD $16, R14
 	SUBS $1, R8
 	BNE half0
-	ADD $-384, R9
-	ADD $-384, R10
-	ADD $-384, R11
-	ADD $-384, R12
+	ADD $-512, R9
+	ADD $-512, R10
+	ADD $-512, R11
+	ADD $-512, R12
 	WORD $0xFD400058 // ldr d24, [x2, #0]
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0xFD400859 // ldr d25, [x2, #16]
@@ -5036,10 +5036,10 @@ half1:
 	WORD $0x0F732B2F // smlal v15.4s, v25.4h, v3.h[7]
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
 	WORD $0x4F8311EB // fmla v11.4s, v15.4s, v3.s[0]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
-	ADD $48, R12
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
+	ADD $64, R12
 	ADD $64, R13
 	ADD $16, R14
 	SUBS $1, R8
@@ -5160,12 +5160,12 @@ half0:
 	WORD $0x3DC00920 // ldr q0, [x9, #32]
 	WORD $0x4E21DA94 // scvtf v20.4s, v20.4s
 	WORD $0x4F801284 // fmla v4.4s, v20.4s, v0.s[0]
-	ADD $48, R9
+	ADD $64, R9
 	ADD $96, R13
 	ADD $16, R14
 	SUBS $1, R8
 	BNE half0
-	ADD $-384, R9
+	ADD $-512, R9
 	WORD $0xFD400058 // ldr d24, [x2, #0]
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0x3DC0026C // ldr q12, [x19, #0]
@@ -5239,7 +5239,7 @@ half1:
 	WORD $0x3DC00920 // ldr q0, [x9, #32]
 	WORD $0x4E21DA94 // scvtf v20.4s, v20.4s
 	WORD $0x4F801284 // fmla v4.4s, v20.4s, v0.s[0]
-	ADD $48, R9
+	ADD $64, R9
 	ADD $96, R13
 	ADD $16, R14
 	SUBS $1, R8
@@ -5367,14 +5367,14 @@ half0:
 	WORD $0x4F801284 // fmla v4.4s, v20.4s, v0.s[0]
 	WORD $0x4E21DAB5 // scvtf v21.4s, v21.4s
 	WORD $0x4F8112A5 // fmla v5.4s, v21.4s, v1.s[0]
-	ADD $48, R9
-	ADD $48, R10
+	ADD $64, R9
+	ADD $64, R10
 	ADD $96, R13
 	ADD $16, R14
 	SUBS $1, R8
 	BNE half0
-	ADD $-384, R9
-	ADD $-384, R10
+	ADD $-512, R9
+	ADD $-512, R10
 	WORD $0xFD400058 // ldr d24, [x2, #0]
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0x3DC0026C // ldr q12, [x19, #0]
@@ -5469,8 +5469,8 @@ half1:
 	WORD $0x4F801284 // fmla v4.4s, v20.4s, v0.s[0]
 	WORD $0x4E21DAB5 // scvtf v21.4s, v21.4s
 	WORD $0x4F8112A5 // fmla v5.4s, v21.4s, v1.s[0]
-	ADD $48, R9
-	ADD $48, R10
+	ADD $64, R9
+	ADD $64, R10
 	ADD $96, R13
 	ADD $16, R14
 	SUBS $1, R8
@@ -5623,16 +5623,16 @@ half0:
 	WORD $0x4F8112A5 // fmla v5.4s, v21.4s, v1.s[0]
 	WORD $0x4E21DAD6 // scvtf v22.4s, v22.4s
 	WORD $0x4F8212C6 // fmla v6.4s, v22.4s, v2.s[0]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
 	ADD $96, R13
 	ADD $16, R14
 	SUBS $1, R8
 	BNE half0
-	ADD $-384, R9
-	ADD $-384, R10
-	ADD $-384, R11
+	ADD $-512, R9
+	ADD $-512, R10
+	ADD $-512, R11
 	WORD $0xFD400058 // ldr d24, [x2, #0]
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0x3DC0026C // ldr q12, [x19, #0]
@@ -5748,9 +5748,9 @@ half1:
 	WORD $0x4F8112A5 // fmla v5.4s, v21.4s, v1.s[0]
 	WORD $0x4E21DAD6 // scvtf v22.4s, v22.4s
 	WORD $0x4F8212C6 // fmla v6.4s, v22.4s, v2.s[0]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
 	ADD $96, R13
 	ADD $16, R14
 	SUBS $1, R8
@@ -5928,18 +5928,18 @@ half0:
 	WORD $0x4F8212C6 // fmla v6.4s, v22.4s, v2.s[0]
 	WORD $0x4E21DAF7 // scvtf v23.4s, v23.4s
 	WORD $0x4F8312E7 // fmla v7.4s, v23.4s, v3.s[0]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
-	ADD $48, R12
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
+	ADD $64, R12
 	ADD $96, R13
 	ADD $16, R14
 	SUBS $1, R8
 	BNE half0
-	ADD $-384, R9
-	ADD $-384, R10
-	ADD $-384, R11
-	ADD $-384, R12
+	ADD $-512, R9
+	ADD $-512, R10
+	ADD $-512, R11
+	ADD $-512, R12
 	WORD $0xFD400058 // ldr d24, [x2, #0]
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0x3DC0026C // ldr q12, [x19, #0]
@@ -6076,10 +6076,10 @@ half1:
 	WORD $0x4F8212C6 // fmla v6.4s, v22.4s, v2.s[0]
 	WORD $0x4E21DAF7 // scvtf v23.4s, v23.4s
 	WORD $0x4F8312E7 // fmla v7.4s, v23.4s, v3.s[0]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
-	ADD $48, R12
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
+	ADD $64, R12
 	ADD $96, R13
 	ADD $16, R14
 	SUBS $1, R8
@@ -6171,7 +6171,7 @@ half0:
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
 	WORD $0x4FA01328 // fmla v8.4s, v25.4s, v0.s[1]
-	ADD $48, R9
+	ADD $64, R9
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x3DC00120 // ldr q0, [x9, #0]
 	WORD $0x3DC021BB // ldr q27, [x13, #128]
@@ -6211,12 +6211,12 @@ half0:
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
 	WORD $0x4FA01328 // fmla v8.4s, v25.4s, v0.s[1]
-	ADD $48, R9
+	ADD $64, R9
 	ADD $256, R13
 	ADD $16, R14
 	SUBS $1, R8
 	BNE half0
-	ADD $-384, R9
+	ADD $-512, R9
 	WORD $0xFD400058 // ldr d24, [x2, #0]
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0xFD400859 // ldr d25, [x2, #16]
@@ -6272,7 +6272,7 @@ half1:
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
 	WORD $0x4FA01328 // fmla v8.4s, v25.4s, v0.s[1]
-	ADD $48, R9
+	ADD $64, R9
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x3DC00120 // ldr q0, [x9, #0]
 	WORD $0x3DC025BB // ldr q27, [x13, #144]
@@ -6312,7 +6312,7 @@ half1:
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
 	WORD $0x4FA01328 // fmla v8.4s, v25.4s, v0.s[1]
-	ADD $48, R9
+	ADD $64, R9
 	ADD $256, R13
 	ADD $16, R14
 	SUBS $1, R8
@@ -6420,8 +6420,8 @@ half0:
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
 	WORD $0x4F8111A5 // fmla v5.4s, v13.4s, v1.s[0]
 	WORD $0x4FA11329 // fmla v9.4s, v25.4s, v1.s[1]
-	ADD $48, R9
-	ADD $48, R10
+	ADD $64, R9
+	ADD $64, R10
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
 	WORD $0x3DC00120 // ldr q0, [x9, #0]
@@ -6477,14 +6477,14 @@ half0:
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
 	WORD $0x4F8111A5 // fmla v5.4s, v13.4s, v1.s[0]
 	WORD $0x4FA11329 // fmla v9.4s, v25.4s, v1.s[1]
-	ADD $48, R9
-	ADD $48, R10
+	ADD $64, R9
+	ADD $64, R10
 	ADD $256, R13
 	ADD $16, R14
 	SUBS $1, R8
 	BNE half0
-	ADD $-384, R9
-	ADD $-384, R10
+	ADD $-512, R9
+	ADD $-512, R10
 	WORD $0xFD400058 // ldr d24, [x2, #0]
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0xFD400859 // ldr d25, [x2, #16]
@@ -6562,8 +6562,8 @@ half1:
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
 	WORD $0x4F8111A5 // fmla v5.4s, v13.4s, v1.s[0]
 	WORD $0x4FA11329 // fmla v9.4s, v25.4s, v1.s[1]
-	ADD $48, R9
-	ADD $48, R10
+	ADD $64, R9
+	ADD $64, R10
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
 	WORD $0x3DC00120 // ldr q0, [x9, #0]
@@ -6619,8 +6619,8 @@ half1:
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
 	WORD $0x4F8111A5 // fmla v5.4s, v13.4s, v1.s[0]
 	WORD $0x4FA11329 // fmla v9.4s, v25.4s, v1.s[1]
-	ADD $48, R9
-	ADD $48, R10
+	ADD $64, R9
+	ADD $64, R10
 	ADD $256, R13
 	ADD $16, R14
 	SUBS $1, R8
@@ -6754,9 +6754,9 @@ half0:
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
 	WORD $0x4F8211C6 // fmla v6.4s, v14.4s, v2.s[0]
 	WORD $0x4FA2132A // fmla v10.4s, v25.4s, v2.s[1]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
 	WORD $0x6F00E40E // movi v14.2d, #0
@@ -6828,16 +6828,16 @@ half0:
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
 	WORD $0x4F8211C6 // fmla v6.4s, v14.4s, v2.s[0]
 	WORD $0x4FA2132A // fmla v10.4s, v25.4s, v2.s[1]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
 	ADD $256, R13
 	ADD $16, R14
 	SUBS $1, R8
 	BNE half0
-	ADD $-384, R9
-	ADD $-384, R10
-	ADD $-384, R11
+	ADD $-512, R9
+	ADD $-512, R10
+	ADD $-512, R11
 	WORD $0xFD400058 // ldr d24, [x2, #0]
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0xFD400859 // ldr d25, [x2, #16]
@@ -6937,9 +6937,9 @@ half1:
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
 	WORD $0x4F8211C6 // fmla v6.4s, v14.4s, v2.s[0]
 	WORD $0x4FA2132A // fmla v10.4s, v25.4s, v2.s[1]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
 	WORD $0x6F00E40E // movi v14.2d, #0
@@ -7011,9 +7011,9 @@ half1:
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
 	WORD $0x4F8211C6 // fmla v6.4s, v14.4s, v2.s[0]
 	WORD $0x4FA2132A // fmla v10.4s, v25.4s, v2.s[1]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
 	ADD $256, R13
 	ADD $16, R14
 	SUBS $1, R8
@@ -7173,10 +7173,10 @@ half0:
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
 	WORD $0x4F8311E7 // fmla v7.4s, v15.4s, v3.s[0]
 	WORD $0x4FA3132B // fmla v11.4s, v25.4s, v3.s[1]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
-	ADD $48, R12
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
+	ADD $64, R12
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
 	WORD $0x6F00E40E // movi v14.2d, #0
@@ -7264,18 +7264,18 @@ half0:
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
 	WORD $0x4F8311E7 // fmla v7.4s, v15.4s, v3.s[0]
 	WORD $0x4FA3132B // fmla v11.4s, v25.4s, v3.s[1]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
-	ADD $48, R12
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
+	ADD $64, R12
 	ADD $256, R13
 	ADD $16, R14
 	SUBS $1, R8
 	BNE half0
-	ADD $-384, R9
-	ADD $-384, R10
-	ADD $-384, R11
-	ADD $-384, R12
+	ADD $-512, R9
+	ADD $-512, R10
+	ADD $-512, R11
+	ADD $-512, R12
 	WORD $0xFD400058 // ldr d24, [x2, #0]
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0xFD400859 // ldr d25, [x2, #16]
@@ -7397,10 +7397,10 @@ half1:
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
 	WORD $0x4F8311E7 // fmla v7.4s, v15.4s, v3.s[0]
 	WORD $0x4FA3132B // fmla v11.4s, v25.4s, v3.s[1]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
-	ADD $48, R12
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
+	ADD $64, R12
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
 	WORD $0x6F00E40E // movi v14.2d, #0
@@ -7488,10 +7488,10 @@ half1:
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
 	WORD $0x4F8311E7 // fmla v7.4s, v15.4s, v3.s[0]
 	WORD $0x4FA3132B // fmla v11.4s, v25.4s, v3.s[1]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
-	ADD $48, R12
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
+	ADD $64, R12
 	ADD $256, R13
 	ADD $16, R14
 	SUBS $1, R8
@@ -7607,7 +7607,7 @@ half0:
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
 	WORD $0x4FA01328 // fmla v8.4s, v25.4s, v0.s[1]
-	ADD $48, R9
+	ADD $64, R9
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x3DC00120 // ldr q0, [x9, #0]
 	WORD $0x3DC031BB // ldr q27, [x13, #192]
@@ -7664,12 +7664,12 @@ half0:
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
 	WORD $0x4FA01328 // fmla v8.4s, v25.4s, v0.s[1]
-	ADD $48, R9
+	ADD $64, R9
 	ADD $320, R13
 	ADD $16, R14
 	SUBS $1, R8
 	BNE half0
-	ADD $-384, R9
+	ADD $-512, R9
 	WORD $0xFD400058 // ldr d24, [x2, #0]
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0xFD400859 // ldr d25, [x2, #16]
@@ -7742,7 +7742,7 @@ half1:
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
 	WORD $0x4FA01328 // fmla v8.4s, v25.4s, v0.s[1]
-	ADD $48, R9
+	ADD $64, R9
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x3DC00120 // ldr q0, [x9, #0]
 	WORD $0x3DC035BB // ldr q27, [x13, #208]
@@ -7799,7 +7799,7 @@ half1:
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
 	WORD $0x4FA01328 // fmla v8.4s, v25.4s, v0.s[1]
-	ADD $48, R9
+	ADD $64, R9
 	ADD $320, R13
 	ADD $16, R14
 	SUBS $1, R8
@@ -7925,8 +7925,8 @@ half0:
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
 	WORD $0x4F8111A5 // fmla v5.4s, v13.4s, v1.s[0]
 	WORD $0x4FA11329 // fmla v9.4s, v25.4s, v1.s[1]
-	ADD $48, R9
-	ADD $48, R10
+	ADD $64, R9
+	ADD $64, R10
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
 	WORD $0x3DC00120 // ldr q0, [x9, #0]
@@ -7999,14 +7999,14 @@ half0:
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
 	WORD $0x4F8111A5 // fmla v5.4s, v13.4s, v1.s[0]
 	WORD $0x4FA11329 // fmla v9.4s, v25.4s, v1.s[1]
-	ADD $48, R9
-	ADD $48, R10
+	ADD $64, R9
+	ADD $64, R10
 	ADD $320, R13
 	ADD $16, R14
 	SUBS $1, R8
 	BNE half0
-	ADD $-384, R9
-	ADD $-384, R10
+	ADD $-512, R9
+	ADD $-512, R10
 	WORD $0xFD400058 // ldr d24, [x2, #0]
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0xFD400859 // ldr d25, [x2, #16]
@@ -8101,8 +8101,8 @@ half1:
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
 	WORD $0x4F8111A5 // fmla v5.4s, v13.4s, v1.s[0]
 	WORD $0x4FA11329 // fmla v9.4s, v25.4s, v1.s[1]
-	ADD $48, R9
-	ADD $48, R10
+	ADD $64, R9
+	ADD $64, R10
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
 	WORD $0x3DC00120 // ldr q0, [x9, #0]
@@ -8175,8 +8175,8 @@ half1:
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
 	WORD $0x4F8111A5 // fmla v5.4s, v13.4s, v1.s[0]
 	WORD $0x4FA11329 // fmla v9.4s, v25.4s, v1.s[1]
-	ADD $48, R9
-	ADD $48, R10
+	ADD $64, R9
+	ADD $64, R10
 	ADD $320, R13
 	ADD $16, R14
 	SUBS $1, R8
@@ -8328,9 +8328,9 @@ half0:
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
 	WORD $0x4F8211C6 // fmla v6.4s, v14.4s, v2.s[0]
 	WORD $0x4FA2132A // fmla v10.4s, v25.4s, v2.s[1]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
 	WORD $0x6F00E40E // movi v14.2d, #0
@@ -8419,16 +8419,16 @@ half0:
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
 	WORD $0x4F8211C6 // fmla v6.4s, v14.4s, v2.s[0]
 	WORD $0x4FA2132A // fmla v10.4s, v25.4s, v2.s[1]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
 	ADD $320, R13
 	ADD $16, R14
 	SUBS $1, R8
 	BNE half0
-	ADD $-384, R9
-	ADD $-384, R10
-	ADD $-384, R11
+	ADD $-512, R9
+	ADD $-512, R10
+	ADD $-512, R11
 	WORD $0xFD400058 // ldr d24, [x2, #0]
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0xFD400859 // ldr d25, [x2, #16]
@@ -8545,9 +8545,9 @@ half1:
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
 	WORD $0x4F8211C6 // fmla v6.4s, v14.4s, v2.s[0]
 	WORD $0x4FA2132A // fmla v10.4s, v25.4s, v2.s[1]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
 	WORD $0x6F00E40E // movi v14.2d, #0
@@ -8636,9 +8636,9 @@ half1:
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
 	WORD $0x4F8211C6 // fmla v6.4s, v14.4s, v2.s[0]
 	WORD $0x4FA2132A // fmla v10.4s, v25.4s, v2.s[1]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
 	ADD $320, R13
 	ADD $16, R14
 	SUBS $1, R8
@@ -8816,10 +8816,10 @@ half0:
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
 	WORD $0x4F8311E7 // fmla v7.4s, v15.4s, v3.s[0]
 	WORD $0x4FA3132B // fmla v11.4s, v25.4s, v3.s[1]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
-	ADD $48, R12
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
+	ADD $64, R12
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
 	WORD $0x6F00E40E // movi v14.2d, #0
@@ -8924,18 +8924,18 @@ half0:
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
 	WORD $0x4F8311E7 // fmla v7.4s, v15.4s, v3.s[0]
 	WORD $0x4FA3132B // fmla v11.4s, v25.4s, v3.s[1]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
-	ADD $48, R12
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
+	ADD $64, R12
 	ADD $320, R13
 	ADD $16, R14
 	SUBS $1, R8
 	BNE half0
-	ADD $-384, R9
-	ADD $-384, R10
-	ADD $-384, R11
-	ADD $-384, R12
+	ADD $-512, R9
+	ADD $-512, R10
+	ADD $-512, R11
+	ADD $-512, R12
 	WORD $0xFD400058 // ldr d24, [x2, #0]
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0xFD400859 // ldr d25, [x2, #16]
@@ -9074,10 +9074,10 @@ half1:
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
 	WORD $0x4F8311E7 // fmla v7.4s, v15.4s, v3.s[0]
 	WORD $0x4FA3132B // fmla v11.4s, v25.4s, v3.s[1]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
-	ADD $48, R12
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
+	ADD $64, R12
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
 	WORD $0x6F00E40E // movi v14.2d, #0
@@ -9182,10 +9182,10 @@ half1:
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
 	WORD $0x4F8311E7 // fmla v7.4s, v15.4s, v3.s[0]
 	WORD $0x4FA3132B // fmla v11.4s, v25.4s, v3.s[1]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
-	ADD $48, R12
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
+	ADD $64, R12
 	ADD $320, R13
 	ADD $16, R14
 	SUBS $1, R8
@@ -9307,12 +9307,12 @@ half0:
 	WORD $0x3DC00920 // ldr q0, [x9, #32]
 	WORD $0x4E21DA94 // scvtf v20.4s, v20.4s
 	WORD $0x4F801284 // fmla v4.4s, v20.4s, v0.s[0]
-	ADD $48, R9
+	ADD $64, R9
 	ADD $192, R13
 	ADD $16, R14
 	SUBS $1, R8
 	BNE half0
-	ADD $-384, R9
+	ADD $-512, R9
 	WORD $0xFD400058 // ldr d24, [x2, #0]
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0x3DC0026C // ldr q12, [x19, #0]
@@ -9387,7 +9387,7 @@ half1:
 	WORD $0x3DC00920 // ldr q0, [x9, #32]
 	WORD $0x4E21DA94 // scvtf v20.4s, v20.4s
 	WORD $0x4F801284 // fmla v4.4s, v20.4s, v0.s[0]
-	ADD $48, R9
+	ADD $64, R9
 	ADD $192, R13
 	ADD $16, R14
 	SUBS $1, R8
@@ -9516,14 +9516,14 @@ half0:
 	WORD $0x4F801284 // fmla v4.4s, v20.4s, v0.s[0]
 	WORD $0x4E21DAB5 // scvtf v21.4s, v21.4s
 	WORD $0x4F8112A5 // fmla v5.4s, v21.4s, v1.s[0]
-	ADD $48, R9
-	ADD $48, R10
+	ADD $64, R9
+	ADD $64, R10
 	ADD $192, R13
 	ADD $16, R14
 	SUBS $1, R8
 	BNE half0
-	ADD $-384, R9
-	ADD $-384, R10
+	ADD $-512, R9
+	ADD $-512, R10
 	WORD $0xFD400058 // ldr d24, [x2, #0]
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0x3DC0026C // ldr q12, [x19, #0]
@@ -9619,8 +9619,8 @@ half1:
 	WORD $0x4F801284 // fmla v4.4s, v20.4s, v0.s[0]
 	WORD $0x4E21DAB5 // scvtf v21.4s, v21.4s
 	WORD $0x4F8112A5 // fmla v5.4s, v21.4s, v1.s[0]
-	ADD $48, R9
-	ADD $48, R10
+	ADD $64, R9
+	ADD $64, R10
 	ADD $192, R13
 	ADD $16, R14
 	SUBS $1, R8
@@ -9774,16 +9774,16 @@ half0:
 	WORD $0x4F8112A5 // fmla v5.4s, v21.4s, v1.s[0]
 	WORD $0x4E21DAD6 // scvtf v22.4s, v22.4s
 	WORD $0x4F8212C6 // fmla v6.4s, v22.4s, v2.s[0]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
 	ADD $192, R13
 	ADD $16, R14
 	SUBS $1, R8
 	BNE half0
-	ADD $-384, R9
-	ADD $-384, R10
-	ADD $-384, R11
+	ADD $-512, R9
+	ADD $-512, R10
+	ADD $-512, R11
 	WORD $0xFD400058 // ldr d24, [x2, #0]
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0x3DC0026C // ldr q12, [x19, #0]
@@ -9900,9 +9900,9 @@ half1:
 	WORD $0x4F8112A5 // fmla v5.4s, v21.4s, v1.s[0]
 	WORD $0x4E21DAD6 // scvtf v22.4s, v22.4s
 	WORD $0x4F8212C6 // fmla v6.4s, v22.4s, v2.s[0]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
 	ADD $192, R13
 	ADD $16, R14
 	SUBS $1, R8
@@ -10081,18 +10081,18 @@ half0:
 	WORD $0x4F8212C6 // fmla v6.4s, v22.4s, v2.s[0]
 	WORD $0x4E21DAF7 // scvtf v23.4s, v23.4s
 	WORD $0x4F8312E7 // fmla v7.4s, v23.4s, v3.s[0]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
-	ADD $48, R12
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
+	ADD $64, R12
 	ADD $192, R13
 	ADD $16, R14
 	SUBS $1, R8
 	BNE half0
-	ADD $-384, R9
-	ADD $-384, R10
-	ADD $-384, R11
-	ADD $-384, R12
+	ADD $-512, R9
+	ADD $-512, R10
+	ADD $-512, R11
+	ADD $-512, R12
 	WORD $0xFD400058 // ldr d24, [x2, #0]
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0x3DC0026C // ldr q12, [x19, #0]
@@ -10230,10 +10230,10 @@ half1:
 	WORD $0x4F8212C6 // fmla v6.4s, v22.4s, v2.s[0]
 	WORD $0x4E21DAF7 // scvtf v23.4s, v23.4s
 	WORD $0x4F8312E7 // fmla v7.4s, v23.4s, v3.s[0]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
-	ADD $48, R12
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
+	ADD $64, R12
 	ADD $192, R13
 	ADD $16, R14
 	SUBS $1, R8

@@ -10,15 +10,26 @@ import (
 // maxCols is the most activation rows that one kernel call takes.
 const maxCols = 4
 
+// maxFloatCols is the most columns of any set's fmat.
+const maxFloatCols = 12
+
 // maxTileCols is the most columns of any set's tiles.
 const maxTileCols = 8
 
 // Quantized activations. A row is a sequence of blocks of 32 values:
 //
-//	32 × int8, d float32, d·sum float32, sum int32, sums of the halves (2 × int16)
+//	32 × int8, d float32, d·Σ float32, −8·Σ int32, sums of the halves (2 × int16),
+//	−16·Σ int32, −128·Σ int32, −32 · sums of the halves (2 × int32)
 //
-// where value = d · int8.
-const act32Bytes, act32D, act32DSum, act32Sum, act32Halves = 48, 32, 36, 40, 44
+// where value = d · int8 and Σ is the sum of the int8: what levels with an offset
+// take off, for every offset there is.
+const (
+	act32Bytes                    = 64
+	act32D, act32DSum             = 32, 36
+	act32Halves                   = 44
+	act32Less8, act32Less16       = 40, 48
+	act32Less128, act32LessHalves = 52, 56
+)
 
 const softNegInf float32 = -3e38 // below any score
 
@@ -67,10 +78,12 @@ type kernelSet struct {
 	peakInts func(rounds int) int
 	read     func(b []byte)
 
-	// fmat does so with float32 activations and F32, F16 or BF16 panels of k
-	// columns, one panel every stride bytes: acc = fma(w, x, acc), k in order. What is ahead
-	// bytes after the panels may be fetched meanwhile.
-	fmat func(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count, ahead int)
+	// fmat does so with float32 activations, up to floatCols rows of them, and F32, F16 or
+	// BF16 panels of k columns, one panel every stride bytes: acc = fma(w, x, acc), k in
+	// order. What is ahead bytes after the panels may be fetched meanwhile. It works on
+	// floatPanels panels at once where cols is floatCols.
+	floatCols, floatPanels int
+	fmat                   func(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count, ahead int)
 
 	// fmatAcc starts from dst · alpha[c] instead of 0.
 	fmatAcc func(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count, ahead int, alpha *float32)

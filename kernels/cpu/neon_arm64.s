@@ -32,7 +32,7 @@ TEXT ·matQ4_0x1Neon(SB), NOSPLIT, $0-56
 	MOVD blocks+40(FP), R5
 	MOVD count+48(FP), R6
 	WORD $0x4F00E5FE // movi v30.16b, #15
-	WORD $0x4F000514 // movi v20.4s, #8
+	WORD $0x4F000434 // movi v20.4s, #1
 panel:
 	MOVD R3, R9
 	MOVD R0, R19
@@ -97,7 +97,7 @@ block:
 	WORD $0xFD400058 // ldr d24, [x2, #0]
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0x3DC00920 // ldr q0, [x9, #32]
-	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
+	WORD $0x6F800A8C // mla v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
@@ -158,12 +158,12 @@ block:
 	WORD $0xFD400458 // ldr d24, [x2, #8]
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0x3DC00920 // ldr q0, [x9, #32]
-	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
+	WORD $0x6F800A8C // mla v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
 	ADD $144, R2
-	ADD $48, R9
+	ADD $64, R9
 	SUBS $1, R7
 	BNE block
 	WORD $0x3D800264 // str q4, [x19, #0]
@@ -183,7 +183,7 @@ TEXT ·matQ4_0x2Neon(SB), NOSPLIT, $0-56
 	MOVD blocks+40(FP), R5
 	MOVD count+48(FP), R6
 	WORD $0x4F00E5FE // movi v30.16b, #15
-	WORD $0x4F000514 // movi v20.4s, #8
+	WORD $0x4F000434 // movi v20.4s, #1
 panel:
 	MOVD R3, R9
 	ADD R4, R9, R10
@@ -290,11 +290,11 @@ block:
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0x3DC00920 // ldr q0, [x9, #32]
 	WORD $0x3DC00941 // ldr q1, [x10, #32]
-	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
+	WORD $0x6F800A8C // mla v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
-	WORD $0x6F814A8D // mls v13.4s, v20.4s, v1.s[2]
+	WORD $0x6F810A8D // mla v13.4s, v20.4s, v1.s[2]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
 	WORD $0x4E2DCF46 // fmla v6.4s, v26.4s, v13.4s
@@ -393,17 +393,17 @@ block:
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0x3DC00920 // ldr q0, [x9, #32]
 	WORD $0x3DC00941 // ldr q1, [x10, #32]
-	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
+	WORD $0x6F800A8C // mla v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
-	WORD $0x6F814A8D // mls v13.4s, v20.4s, v1.s[2]
+	WORD $0x6F810A8D // mla v13.4s, v20.4s, v1.s[2]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
 	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
 	ADD $144, R2
-	ADD $48, R9
-	ADD $48, R10
+	ADD $64, R9
+	ADD $64, R10
 	SUBS $1, R7
 	BNE block
 	WORD $0x3D800264 // str q4, [x19, #0]
@@ -425,7 +425,7 @@ TEXT ·matQ4_0x3Neon(SB), NOSPLIT, $0-56
 	MOVD blocks+40(FP), R5
 	MOVD count+48(FP), R6
 	WORD $0x4F00E5FE // movi v30.16b, #15
-	WORD $0x4F000514 // movi v20.4s, #8
+	WORD $0x4F000434 // movi v20.4s, #1
 panel:
 	MOVD R3, R9
 	ADD R4, R9, R10
@@ -574,15 +574,15 @@ block:
 	WORD $0x3DC00920 // ldr q0, [x9, #32]
 	WORD $0x3DC00941 // ldr q1, [x10, #32]
 	WORD $0x3DC00962 // ldr q2, [x11, #32]
-	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
+	WORD $0x6F800A8C // mla v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
-	WORD $0x6F814A8D // mls v13.4s, v20.4s, v1.s[2]
+	WORD $0x6F810A8D // mla v13.4s, v20.4s, v1.s[2]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
 	WORD $0x4E2DCF46 // fmla v6.4s, v26.4s, v13.4s
-	WORD $0x6F824A8E // mls v14.4s, v20.4s, v2.s[2]
+	WORD $0x6F820A8E // mla v14.4s, v20.4s, v2.s[2]
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
 	WORD $0x4E2ECF48 // fmla v8.4s, v26.4s, v14.4s
@@ -719,22 +719,22 @@ block:
 	WORD $0x3DC00920 // ldr q0, [x9, #32]
 	WORD $0x3DC00941 // ldr q1, [x10, #32]
 	WORD $0x3DC00962 // ldr q2, [x11, #32]
-	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
+	WORD $0x6F800A8C // mla v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
-	WORD $0x6F814A8D // mls v13.4s, v20.4s, v1.s[2]
+	WORD $0x6F810A8D // mla v13.4s, v20.4s, v1.s[2]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
 	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
-	WORD $0x6F824A8E // mls v14.4s, v20.4s, v2.s[2]
+	WORD $0x6F820A8E // mla v14.4s, v20.4s, v2.s[2]
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
 	WORD $0x4E2ECF49 // fmla v9.4s, v26.4s, v14.4s
 	ADD $144, R2
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
 	SUBS $1, R7
 	BNE block
 	WORD $0x3D800264 // str q4, [x19, #0]
@@ -758,7 +758,7 @@ TEXT ·matQ4_0x4Neon(SB), NOSPLIT, $0-56
 	MOVD blocks+40(FP), R5
 	MOVD count+48(FP), R6
 	WORD $0x4F00E5FE // movi v30.16b, #15
-	WORD $0x4F000514 // movi v20.4s, #8
+	WORD $0x4F000434 // movi v20.4s, #1
 panel:
 	MOVD R3, R9
 	ADD R4, R9, R10
@@ -949,19 +949,19 @@ block:
 	WORD $0x3DC00941 // ldr q1, [x10, #32]
 	WORD $0x3DC00962 // ldr q2, [x11, #32]
 	WORD $0x3DC00983 // ldr q3, [x12, #32]
-	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
+	WORD $0x6F800A8C // mla v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
-	WORD $0x6F814A8D // mls v13.4s, v20.4s, v1.s[2]
+	WORD $0x6F810A8D // mla v13.4s, v20.4s, v1.s[2]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
 	WORD $0x4E2DCF46 // fmla v6.4s, v26.4s, v13.4s
-	WORD $0x6F824A8E // mls v14.4s, v20.4s, v2.s[2]
+	WORD $0x6F820A8E // mla v14.4s, v20.4s, v2.s[2]
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
 	WORD $0x4E2ECF48 // fmla v8.4s, v26.4s, v14.4s
-	WORD $0x6F834A8F // mls v15.4s, v20.4s, v3.s[2]
+	WORD $0x6F830A8F // mla v15.4s, v20.4s, v3.s[2]
 	WORD $0x4F83931A // fmul v26.4s, v24.4s, v3.s[0]
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
 	WORD $0x4E2FCF4A // fmla v10.4s, v26.4s, v15.4s
@@ -1136,27 +1136,27 @@ block:
 	WORD $0x3DC00941 // ldr q1, [x10, #32]
 	WORD $0x3DC00962 // ldr q2, [x11, #32]
 	WORD $0x3DC00983 // ldr q3, [x12, #32]
-	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
+	WORD $0x6F800A8C // mla v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
-	WORD $0x6F814A8D // mls v13.4s, v20.4s, v1.s[2]
+	WORD $0x6F810A8D // mla v13.4s, v20.4s, v1.s[2]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
 	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
-	WORD $0x6F824A8E // mls v14.4s, v20.4s, v2.s[2]
+	WORD $0x6F820A8E // mla v14.4s, v20.4s, v2.s[2]
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
 	WORD $0x4E2ECF49 // fmla v9.4s, v26.4s, v14.4s
-	WORD $0x6F834A8F // mls v15.4s, v20.4s, v3.s[2]
+	WORD $0x6F830A8F // mla v15.4s, v20.4s, v3.s[2]
 	WORD $0x4F83931A // fmul v26.4s, v24.4s, v3.s[0]
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
 	WORD $0x4E2FCF4B // fmla v11.4s, v26.4s, v15.4s
 	ADD $144, R2
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
-	ADD $48, R12
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
+	ADD $64, R12
 	SUBS $1, R7
 	BNE block
 	WORD $0x3D800264 // str q4, [x19, #0]
@@ -1316,7 +1316,7 @@ block:
 	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
 	WORD $0x4FA01325 // fmla v5.4s, v25.4s, v0.s[1]
 	ADD $160, R2
-	ADD $48, R9
+	ADD $64, R9
 	SUBS $1, R7
 	BNE block
 	WORD $0x3D800264 // str q4, [x19, #0]
@@ -1558,8 +1558,8 @@ block:
 	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
 	WORD $0x4FA11327 // fmla v7.4s, v25.4s, v1.s[1]
 	ADD $160, R2
-	ADD $48, R9
-	ADD $48, R10
+	ADD $64, R9
+	ADD $64, R10
 	SUBS $1, R7
 	BNE block
 	WORD $0x3D800264 // str q4, [x19, #0]
@@ -1891,9 +1891,9 @@ block:
 	WORD $0x4E2ECF49 // fmla v9.4s, v26.4s, v14.4s
 	WORD $0x4FA21329 // fmla v9.4s, v25.4s, v2.s[1]
 	ADD $160, R2
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
 	SUBS $1, R7
 	BNE block
 	WORD $0x3D800264 // str q4, [x19, #0]
@@ -2315,10 +2315,10 @@ block:
 	WORD $0x4E2FCF4B // fmla v11.4s, v26.4s, v15.4s
 	WORD $0x4FA3132B // fmla v11.4s, v25.4s, v3.s[1]
 	ADD $160, R2
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
-	ADD $48, R12
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
+	ADD $64, R12
 	SUBS $1, R7
 	BNE block
 	WORD $0x3D800264 // str q4, [x19, #0]
@@ -2345,7 +2345,7 @@ TEXT ·matQ5_0x1Neon(SB), NOSPLIT, $0-56
 	MOVD count+48(FP), R6
 	WORD $0x4F00E5FE // movi v30.16b, #15
 	WORD $0x4F00E61F // movi v31.16b, #16
-	WORD $0x4F000614 // movi v20.4s, #16
+	WORD $0x4F000454 // movi v20.4s, #2
 panel:
 	MOVD R3, R9
 	MOVD R0, R19
@@ -2433,7 +2433,7 @@ block:
 	WORD $0xFD400058 // ldr d24, [x2, #0]
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0x3DC00920 // ldr q0, [x9, #32]
-	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
+	WORD $0x6F800A8C // mla v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
@@ -2517,12 +2517,12 @@ block:
 	WORD $0xFD400458 // ldr d24, [x2, #8]
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0x3DC00920 // ldr q0, [x9, #32]
-	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
+	WORD $0x6F800A8C // mla v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
 	ADD $176, R2
-	ADD $48, R9
+	ADD $64, R9
 	SUBS $1, R7
 	BNE block
 	WORD $0x3D800264 // str q4, [x19, #0]
@@ -2543,7 +2543,7 @@ TEXT ·matQ5_0x2Neon(SB), NOSPLIT, $0-56
 	MOVD count+48(FP), R6
 	WORD $0x4F00E5FE // movi v30.16b, #15
 	WORD $0x4F00E61F // movi v31.16b, #16
-	WORD $0x4F000614 // movi v20.4s, #16
+	WORD $0x4F000454 // movi v20.4s, #2
 panel:
 	MOVD R3, R9
 	ADD R4, R9, R10
@@ -2673,11 +2673,11 @@ block:
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0x3DC00920 // ldr q0, [x9, #32]
 	WORD $0x3DC00941 // ldr q1, [x10, #32]
-	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
+	WORD $0x6F800A8C // mla v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
-	WORD $0x6F814A8D // mls v13.4s, v20.4s, v1.s[2]
+	WORD $0x6F810A8D // mla v13.4s, v20.4s, v1.s[2]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
 	WORD $0x4E2DCF46 // fmla v6.4s, v26.4s, v13.4s
@@ -2799,17 +2799,17 @@ block:
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0x3DC00920 // ldr q0, [x9, #32]
 	WORD $0x3DC00941 // ldr q1, [x10, #32]
-	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
+	WORD $0x6F800A8C // mla v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
-	WORD $0x6F814A8D // mls v13.4s, v20.4s, v1.s[2]
+	WORD $0x6F810A8D // mla v13.4s, v20.4s, v1.s[2]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
 	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
 	ADD $176, R2
-	ADD $48, R9
-	ADD $48, R10
+	ADD $64, R9
+	ADD $64, R10
 	SUBS $1, R7
 	BNE block
 	WORD $0x3D800264 // str q4, [x19, #0]
@@ -2832,7 +2832,7 @@ TEXT ·matQ5_0x3Neon(SB), NOSPLIT, $0-56
 	MOVD count+48(FP), R6
 	WORD $0x4F00E5FE // movi v30.16b, #15
 	WORD $0x4F00E61F // movi v31.16b, #16
-	WORD $0x4F000614 // movi v20.4s, #16
+	WORD $0x4F000454 // movi v20.4s, #2
 panel:
 	MOVD R3, R9
 	ADD R4, R9, R10
@@ -3004,15 +3004,15 @@ block:
 	WORD $0x3DC00920 // ldr q0, [x9, #32]
 	WORD $0x3DC00941 // ldr q1, [x10, #32]
 	WORD $0x3DC00962 // ldr q2, [x11, #32]
-	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
+	WORD $0x6F800A8C // mla v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
-	WORD $0x6F814A8D // mls v13.4s, v20.4s, v1.s[2]
+	WORD $0x6F810A8D // mla v13.4s, v20.4s, v1.s[2]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
 	WORD $0x4E2DCF46 // fmla v6.4s, v26.4s, v13.4s
-	WORD $0x6F824A8E // mls v14.4s, v20.4s, v2.s[2]
+	WORD $0x6F820A8E // mla v14.4s, v20.4s, v2.s[2]
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
 	WORD $0x4E2ECF48 // fmla v8.4s, v26.4s, v14.4s
@@ -3172,22 +3172,22 @@ block:
 	WORD $0x3DC00920 // ldr q0, [x9, #32]
 	WORD $0x3DC00941 // ldr q1, [x10, #32]
 	WORD $0x3DC00962 // ldr q2, [x11, #32]
-	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
+	WORD $0x6F800A8C // mla v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
-	WORD $0x6F814A8D // mls v13.4s, v20.4s, v1.s[2]
+	WORD $0x6F810A8D // mla v13.4s, v20.4s, v1.s[2]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
 	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
-	WORD $0x6F824A8E // mls v14.4s, v20.4s, v2.s[2]
+	WORD $0x6F820A8E // mla v14.4s, v20.4s, v2.s[2]
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
 	WORD $0x4E2ECF49 // fmla v9.4s, v26.4s, v14.4s
 	ADD $176, R2
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
 	SUBS $1, R7
 	BNE block
 	WORD $0x3D800264 // str q4, [x19, #0]
@@ -3212,7 +3212,7 @@ TEXT ·matQ5_0x4Neon(SB), NOSPLIT, $0-56
 	MOVD count+48(FP), R6
 	WORD $0x4F00E5FE // movi v30.16b, #15
 	WORD $0x4F00E61F // movi v31.16b, #16
-	WORD $0x4F000614 // movi v20.4s, #16
+	WORD $0x4F000454 // movi v20.4s, #2
 panel:
 	MOVD R3, R9
 	ADD R4, R9, R10
@@ -3426,19 +3426,19 @@ block:
 	WORD $0x3DC00941 // ldr q1, [x10, #32]
 	WORD $0x3DC00962 // ldr q2, [x11, #32]
 	WORD $0x3DC00983 // ldr q3, [x12, #32]
-	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
+	WORD $0x6F800A8C // mla v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4E2CCF44 // fmla v4.4s, v26.4s, v12.4s
-	WORD $0x6F814A8D // mls v13.4s, v20.4s, v1.s[2]
+	WORD $0x6F810A8D // mla v13.4s, v20.4s, v1.s[2]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
 	WORD $0x4E2DCF46 // fmla v6.4s, v26.4s, v13.4s
-	WORD $0x6F824A8E // mls v14.4s, v20.4s, v2.s[2]
+	WORD $0x6F820A8E // mla v14.4s, v20.4s, v2.s[2]
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
 	WORD $0x4E2ECF48 // fmla v8.4s, v26.4s, v14.4s
-	WORD $0x6F834A8F // mls v15.4s, v20.4s, v3.s[2]
+	WORD $0x6F830A8F // mla v15.4s, v20.4s, v3.s[2]
 	WORD $0x4F83931A // fmul v26.4s, v24.4s, v3.s[0]
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
 	WORD $0x4E2FCF4A // fmla v10.4s, v26.4s, v15.4s
@@ -3636,27 +3636,27 @@ block:
 	WORD $0x3DC00941 // ldr q1, [x10, #32]
 	WORD $0x3DC00962 // ldr q2, [x11, #32]
 	WORD $0x3DC00983 // ldr q3, [x12, #32]
-	WORD $0x6F804A8C // mls v12.4s, v20.4s, v0.s[2]
+	WORD $0x6F800A8C // mla v12.4s, v20.4s, v0.s[2]
 	WORD $0x4F80931A // fmul v26.4s, v24.4s, v0.s[0]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
-	WORD $0x6F814A8D // mls v13.4s, v20.4s, v1.s[2]
+	WORD $0x6F810A8D // mla v13.4s, v20.4s, v1.s[2]
 	WORD $0x4F81931A // fmul v26.4s, v24.4s, v1.s[0]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
 	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
-	WORD $0x6F824A8E // mls v14.4s, v20.4s, v2.s[2]
+	WORD $0x6F820A8E // mla v14.4s, v20.4s, v2.s[2]
 	WORD $0x4F82931A // fmul v26.4s, v24.4s, v2.s[0]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
 	WORD $0x4E2ECF49 // fmla v9.4s, v26.4s, v14.4s
-	WORD $0x6F834A8F // mls v15.4s, v20.4s, v3.s[2]
+	WORD $0x6F830A8F // mla v15.4s, v20.4s, v3.s[2]
 	WORD $0x4F83931A // fmul v26.4s, v24.4s, v3.s[0]
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
 	WORD $0x4E2FCF4B // fmla v11.4s, v26.4s, v15.4s
 	ADD $176, R2
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
-	ADD $48, R12
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
+	ADD $64, R12
 	SUBS $1, R7
 	BNE block
 	WORD $0x3D800264 // str q4, [x19, #0]
@@ -3863,7 +3863,7 @@ block:
 	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
 	WORD $0x4FA01325 // fmla v5.4s, v25.4s, v0.s[1]
 	ADD $192, R2
-	ADD $48, R9
+	ADD $64, R9
 	SUBS $1, R7
 	BNE block
 	WORD $0x3D800264 // str q4, [x19, #0]
@@ -4152,8 +4152,8 @@ block:
 	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
 	WORD $0x4FA11327 // fmla v7.4s, v25.4s, v1.s[1]
 	ADD $192, R2
-	ADD $48, R9
-	ADD $48, R10
+	ADD $64, R9
+	ADD $64, R10
 	SUBS $1, R7
 	BNE block
 	WORD $0x3D800264 // str q4, [x19, #0]
@@ -4532,9 +4532,9 @@ block:
 	WORD $0x4E2ECF49 // fmla v9.4s, v26.4s, v14.4s
 	WORD $0x4FA21329 // fmla v9.4s, v25.4s, v2.s[1]
 	ADD $192, R2
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
 	SUBS $1, R7
 	BNE block
 	WORD $0x3D800264 // str q4, [x19, #0]
@@ -5003,10 +5003,10 @@ block:
 	WORD $0x4E2FCF4B // fmla v11.4s, v26.4s, v15.4s
 	WORD $0x4FA3132B // fmla v11.4s, v25.4s, v3.s[1]
 	ADD $192, R2
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
-	ADD $48, R12
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
+	ADD $64, R12
 	SUBS $1, R7
 	BNE block
 	WORD $0x3D800264 // str q4, [x19, #0]
@@ -5143,7 +5143,7 @@ block:
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
 	ADD $272, R2
-	ADD $48, R9
+	ADD $64, R9
 	SUBS $1, R7
 	BNE block
 	WORD $0x3D800264 // str q4, [x19, #0]
@@ -5360,8 +5360,8 @@ block:
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
 	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
 	ADD $272, R2
-	ADD $48, R9
-	ADD $48, R10
+	ADD $64, R9
+	ADD $64, R10
 	SUBS $1, R7
 	BNE block
 	WORD $0x3D800264 // str q4, [x19, #0]
@@ -5666,9 +5666,9 @@ block:
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
 	WORD $0x4E2ECF49 // fmla v9.4s, v26.4s, v14.4s
 	ADD $272, R2
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
 	SUBS $1, R7
 	BNE block
 	WORD $0x3D800264 // str q4, [x19, #0]
@@ -6061,10 +6061,10 @@ block:
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
 	WORD $0x4E2FCF4B // fmla v11.4s, v26.4s, v15.4s
 	ADD $272, R2
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
-	ADD $48, R12
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
+	ADD $64, R12
 	SUBS $1, R7
 	BNE block
 	WORD $0x3D800264 // str q4, [x19, #0]
@@ -6236,7 +6236,7 @@ block:
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4E2CCF45 // fmla v5.4s, v26.4s, v12.4s
 	ADD $144, R2
-	ADD $48, R9
+	ADD $64, R9
 	SUBS $1, R7
 	BNE block
 	WORD $0x3D800264 // str q4, [x19, #0]
@@ -6488,8 +6488,8 @@ block:
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
 	WORD $0x4E2DCF47 // fmla v7.4s, v26.4s, v13.4s
 	ADD $144, R2
-	ADD $48, R9
-	ADD $48, R10
+	ADD $64, R9
+	ADD $64, R10
 	SUBS $1, R7
 	BNE block
 	WORD $0x3D800264 // str q4, [x19, #0]
@@ -6829,9 +6829,9 @@ block:
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
 	WORD $0x4E2ECF49 // fmla v9.4s, v26.4s, v14.4s
 	ADD $144, R2
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
 	SUBS $1, R7
 	BNE block
 	WORD $0x3D800264 // str q4, [x19, #0]
@@ -7259,10 +7259,10 @@ block:
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
 	WORD $0x4E2FCF4B // fmla v11.4s, v26.4s, v15.4s
 	ADD $144, R2
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
-	ADD $48, R12
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
+	ADD $64, R12
 	SUBS $1, R7
 	BNE block
 	WORD $0x3D800264 // str q4, [x19, #0]
@@ -7384,12 +7384,12 @@ half0:
 	WORD $0x0F702B2C // smlal v12.4s, v25.4h, v0.h[7]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4F801188 // fmla v8.4s, v12.4s, v0.s[0]
-	ADD $48, R9
+	ADD $64, R9
 	ADD $64, R13
 	ADD $16, R14
 	SUBS $1, R8
 	BNE half0
-	ADD $-384, R9
+	ADD $-512, R9
 	WORD $0xFD400058 // ldr d24, [x2, #0]
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0xFD400859 // ldr d25, [x2, #16]
@@ -7486,7 +7486,7 @@ half1:
 	WORD $0x0F702B2C // smlal v12.4s, v25.4h, v0.h[7]
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4F801188 // fmla v8.4s, v12.4s, v0.s[0]
-	ADD $48, R9
+	ADD $64, R9
 	ADD $64, R13
 	ADD $16, R14
 	SUBS $1, R8
@@ -7668,14 +7668,14 @@ half0:
 	WORD $0x0F712B2D // smlal v13.4s, v25.4h, v1.h[7]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
 	WORD $0x4F8111A9 // fmla v9.4s, v13.4s, v1.s[0]
-	ADD $48, R9
-	ADD $48, R10
+	ADD $64, R9
+	ADD $64, R10
 	ADD $64, R13
 	ADD $16, R14
 	SUBS $1, R8
 	BNE half0
-	ADD $-384, R9
-	ADD $-384, R10
+	ADD $-512, R9
+	ADD $-512, R10
 	WORD $0xFD400058 // ldr d24, [x2, #0]
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0xFD400859 // ldr d25, [x2, #16]
@@ -7827,8 +7827,8 @@ half1:
 	WORD $0x0F712B2D // smlal v13.4s, v25.4h, v1.h[7]
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
 	WORD $0x4F8111A9 // fmla v9.4s, v13.4s, v1.s[0]
-	ADD $48, R9
-	ADD $48, R10
+	ADD $64, R9
+	ADD $64, R10
 	ADD $64, R13
 	ADD $16, R14
 	SUBS $1, R8
@@ -8069,16 +8069,16 @@ half0:
 	WORD $0x0F722B2E // smlal v14.4s, v25.4h, v2.h[7]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
 	WORD $0x4F8211CA // fmla v10.4s, v14.4s, v2.s[0]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
 	ADD $64, R13
 	ADD $16, R14
 	SUBS $1, R8
 	BNE half0
-	ADD $-384, R9
-	ADD $-384, R10
-	ADD $-384, R11
+	ADD $-512, R9
+	ADD $-512, R10
+	ADD $-512, R11
 	WORD $0xFD400058 // ldr d24, [x2, #0]
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0xFD400859 // ldr d25, [x2, #16]
@@ -8285,9 +8285,9 @@ half1:
 	WORD $0x0F722B2E // smlal v14.4s, v25.4h, v2.h[7]
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
 	WORD $0x4F8211CA // fmla v10.4s, v14.4s, v2.s[0]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
 	ADD $64, R13
 	ADD $16, R14
 	SUBS $1, R8
@@ -8587,18 +8587,18 @@ half0:
 	WORD $0x0F732B2F // smlal v15.4s, v25.4h, v3.h[7]
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
 	WORD $0x4F8311EB // fmla v11.4s, v15.4s, v3.s[0]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
-	ADD $48, R12
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
+	ADD $64, R12
 	ADD $64, R13
 	ADD $16, R14
 	SUBS $1, R8
 	BNE half0
-	ADD $-384, R9
-	ADD $-384, R10
-	ADD $-384, R11
-	ADD $-384, R12
+	ADD $-512, R9
+	ADD $-512, R10
+	ADD $-512, R11
+	ADD $-512, R12
 	WORD $0xFD400058 // ldr d24, [x2, #0]
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0xFD400859 // ldr d25, [x2, #16]
@@ -8860,10 +8860,10 @@ half1:
 	WORD $0x0F732B2F // smlal v15.4s, v25.4h, v3.h[7]
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
 	WORD $0x4F8311EB // fmla v11.4s, v15.4s, v3.s[0]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
-	ADD $48, R12
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
+	ADD $64, R12
 	ADD $64, R13
 	ADD $16, R14
 	SUBS $1, R8
@@ -9024,12 +9024,12 @@ half0:
 	WORD $0x3DC00920 // ldr q0, [x9, #32]
 	WORD $0x4E21DA94 // scvtf v20.4s, v20.4s
 	WORD $0x4F801284 // fmla v4.4s, v20.4s, v0.s[0]
-	ADD $48, R9
+	ADD $64, R9
 	ADD $96, R13
 	ADD $16, R14
 	SUBS $1, R8
 	BNE half0
-	ADD $-384, R9
+	ADD $-512, R9
 	WORD $0xFD400058 // ldr d24, [x2, #0]
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0x3DC0026C // ldr q12, [x19, #0]
@@ -9143,7 +9143,7 @@ half1:
 	WORD $0x3DC00920 // ldr q0, [x9, #32]
 	WORD $0x4E21DA94 // scvtf v20.4s, v20.4s
 	WORD $0x4F801284 // fmla v4.4s, v20.4s, v0.s[0]
-	ADD $48, R9
+	ADD $64, R9
 	ADD $96, R13
 	ADD $16, R14
 	SUBS $1, R8
@@ -9339,14 +9339,14 @@ half0:
 	WORD $0x4F801284 // fmla v4.4s, v20.4s, v0.s[0]
 	WORD $0x4E21DAB5 // scvtf v21.4s, v21.4s
 	WORD $0x4F8112A5 // fmla v5.4s, v21.4s, v1.s[0]
-	ADD $48, R9
-	ADD $48, R10
+	ADD $64, R9
+	ADD $64, R10
 	ADD $96, R13
 	ADD $16, R14
 	SUBS $1, R8
 	BNE half0
-	ADD $-384, R9
-	ADD $-384, R10
+	ADD $-512, R9
+	ADD $-512, R10
 	WORD $0xFD400058 // ldr d24, [x2, #0]
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0x3DC0026C // ldr q12, [x19, #0]
@@ -9509,8 +9509,8 @@ half1:
 	WORD $0x4F801284 // fmla v4.4s, v20.4s, v0.s[0]
 	WORD $0x4E21DAB5 // scvtf v21.4s, v21.4s
 	WORD $0x4F8112A5 // fmla v5.4s, v21.4s, v1.s[0]
-	ADD $48, R9
-	ADD $48, R10
+	ADD $64, R9
+	ADD $64, R10
 	ADD $96, R13
 	ADD $16, R14
 	SUBS $1, R8
@@ -9759,16 +9759,16 @@ half0:
 	WORD $0x4F8112A5 // fmla v5.4s, v21.4s, v1.s[0]
 	WORD $0x4E21DAD6 // scvtf v22.4s, v22.4s
 	WORD $0x4F8212C6 // fmla v6.4s, v22.4s, v2.s[0]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
 	ADD $96, R13
 	ADD $16, R14
 	SUBS $1, R8
 	BNE half0
-	ADD $-384, R9
-	ADD $-384, R10
-	ADD $-384, R11
+	ADD $-512, R9
+	ADD $-512, R10
+	ADD $-512, R11
 	WORD $0xFD400058 // ldr d24, [x2, #0]
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0x3DC0026C // ldr q12, [x19, #0]
@@ -9980,9 +9980,9 @@ half1:
 	WORD $0x4F8112A5 // fmla v5.4s, v21.4s, v1.s[0]
 	WORD $0x4E21DAD6 // scvtf v22.4s, v22.4s
 	WORD $0x4F8212C6 // fmla v6.4s, v22.4s, v2.s[0]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
 	ADD $96, R13
 	ADD $16, R14
 	SUBS $1, R8
@@ -10284,18 +10284,18 @@ half0:
 	WORD $0x4F8212C6 // fmla v6.4s, v22.4s, v2.s[0]
 	WORD $0x4E21DAF7 // scvtf v23.4s, v23.4s
 	WORD $0x4F8312E7 // fmla v7.4s, v23.4s, v3.s[0]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
-	ADD $48, R12
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
+	ADD $64, R12
 	ADD $96, R13
 	ADD $16, R14
 	SUBS $1, R8
 	BNE half0
-	ADD $-384, R9
-	ADD $-384, R10
-	ADD $-384, R11
-	ADD $-384, R12
+	ADD $-512, R9
+	ADD $-512, R10
+	ADD $-512, R11
+	ADD $-512, R12
 	WORD $0xFD400058 // ldr d24, [x2, #0]
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0x3DC0026C // ldr q12, [x19, #0]
@@ -10556,10 +10556,10 @@ half1:
 	WORD $0x4F8212C6 // fmla v6.4s, v22.4s, v2.s[0]
 	WORD $0x4E21DAF7 // scvtf v23.4s, v23.4s
 	WORD $0x4F8312E7 // fmla v7.4s, v23.4s, v3.s[0]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
-	ADD $48, R12
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
+	ADD $64, R12
 	ADD $96, R13
 	ADD $16, R14
 	SUBS $1, R8
@@ -10677,7 +10677,7 @@ half0:
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
 	WORD $0x4FA01328 // fmla v8.4s, v25.4s, v0.s[1]
-	ADD $48, R9
+	ADD $64, R9
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
 	WORD $0x3DC00120 // ldr q0, [x9, #0]
@@ -10743,12 +10743,12 @@ half0:
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
 	WORD $0x4FA01328 // fmla v8.4s, v25.4s, v0.s[1]
-	ADD $48, R9
+	ADD $64, R9
 	ADD $256, R13
 	ADD $16, R14
 	SUBS $1, R8
 	BNE half0
-	ADD $-384, R9
+	ADD $-512, R9
 	WORD $0xFD400058 // ldr d24, [x2, #0]
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0xFD400859 // ldr d25, [x2, #16]
@@ -10830,7 +10830,7 @@ half1:
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
 	WORD $0x4FA01328 // fmla v8.4s, v25.4s, v0.s[1]
-	ADD $48, R9
+	ADD $64, R9
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
 	WORD $0x3DC00120 // ldr q0, [x9, #0]
@@ -10896,7 +10896,7 @@ half1:
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
 	WORD $0x4FA01328 // fmla v8.4s, v25.4s, v0.s[1]
-	ADD $48, R9
+	ADD $64, R9
 	ADD $256, R13
 	ADD $16, R14
 	SUBS $1, R8
@@ -11056,8 +11056,8 @@ half0:
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
 	WORD $0x4F8111A5 // fmla v5.4s, v13.4s, v1.s[0]
 	WORD $0x4FA11329 // fmla v9.4s, v25.4s, v1.s[1]
-	ADD $48, R9
-	ADD $48, R10
+	ADD $64, R9
+	ADD $64, R10
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
 	WORD $0x6F00E40E // movi v14.2d, #0
@@ -11165,14 +11165,14 @@ half0:
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
 	WORD $0x4F8111A5 // fmla v5.4s, v13.4s, v1.s[0]
 	WORD $0x4FA11329 // fmla v9.4s, v25.4s, v1.s[1]
-	ADD $48, R9
-	ADD $48, R10
+	ADD $64, R9
+	ADD $64, R10
 	ADD $256, R13
 	ADD $16, R14
 	SUBS $1, R8
 	BNE half0
-	ADD $-384, R9
-	ADD $-384, R10
+	ADD $-512, R9
+	ADD $-512, R10
 	WORD $0xFD400058 // ldr d24, [x2, #0]
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0xFD400859 // ldr d25, [x2, #16]
@@ -11302,8 +11302,8 @@ half1:
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
 	WORD $0x4F8111A5 // fmla v5.4s, v13.4s, v1.s[0]
 	WORD $0x4FA11329 // fmla v9.4s, v25.4s, v1.s[1]
-	ADD $48, R9
-	ADD $48, R10
+	ADD $64, R9
+	ADD $64, R10
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
 	WORD $0x6F00E40E // movi v14.2d, #0
@@ -11411,8 +11411,8 @@ half1:
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
 	WORD $0x4F8111A5 // fmla v5.4s, v13.4s, v1.s[0]
 	WORD $0x4FA11329 // fmla v9.4s, v25.4s, v1.s[1]
-	ADD $48, R9
-	ADD $48, R10
+	ADD $64, R9
+	ADD $64, R10
 	ADD $256, R13
 	ADD $16, R14
 	SUBS $1, R8
@@ -11624,9 +11624,9 @@ half0:
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
 	WORD $0x4F8211C6 // fmla v6.4s, v14.4s, v2.s[0]
 	WORD $0x4FA2132A // fmla v10.4s, v25.4s, v2.s[1]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
 	WORD $0x6F00E40E // movi v14.2d, #0
@@ -11776,16 +11776,16 @@ half0:
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
 	WORD $0x4F8211C6 // fmla v6.4s, v14.4s, v2.s[0]
 	WORD $0x4FA2132A // fmla v10.4s, v25.4s, v2.s[1]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
 	ADD $256, R13
 	ADD $16, R14
 	SUBS $1, R8
 	BNE half0
-	ADD $-384, R9
-	ADD $-384, R10
-	ADD $-384, R11
+	ADD $-512, R9
+	ADD $-512, R10
+	ADD $-512, R11
 	WORD $0xFD400058 // ldr d24, [x2, #0]
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0xFD400859 // ldr d25, [x2, #16]
@@ -11963,9 +11963,9 @@ half1:
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
 	WORD $0x4F8211C6 // fmla v6.4s, v14.4s, v2.s[0]
 	WORD $0x4FA2132A // fmla v10.4s, v25.4s, v2.s[1]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
 	WORD $0x6F00E40E // movi v14.2d, #0
@@ -12115,9 +12115,9 @@ half1:
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
 	WORD $0x4F8211C6 // fmla v6.4s, v14.4s, v2.s[0]
 	WORD $0x4FA2132A // fmla v10.4s, v25.4s, v2.s[1]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
 	ADD $256, R13
 	ADD $16, R14
 	SUBS $1, R8
@@ -12381,10 +12381,10 @@ half0:
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
 	WORD $0x4F8311E7 // fmla v7.4s, v15.4s, v3.s[0]
 	WORD $0x4FA3132B // fmla v11.4s, v25.4s, v3.s[1]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
-	ADD $48, R12
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
+	ADD $64, R12
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
 	WORD $0x6F00E40E // movi v14.2d, #0
@@ -12576,18 +12576,18 @@ half0:
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
 	WORD $0x4F8311E7 // fmla v7.4s, v15.4s, v3.s[0]
 	WORD $0x4FA3132B // fmla v11.4s, v25.4s, v3.s[1]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
-	ADD $48, R12
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
+	ADD $64, R12
 	ADD $256, R13
 	ADD $16, R14
 	SUBS $1, R8
 	BNE half0
-	ADD $-384, R9
-	ADD $-384, R10
-	ADD $-384, R11
-	ADD $-384, R12
+	ADD $-512, R9
+	ADD $-512, R10
+	ADD $-512, R11
+	ADD $-512, R12
 	WORD $0xFD400058 // ldr d24, [x2, #0]
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0xFD400859 // ldr d25, [x2, #16]
@@ -12813,10 +12813,10 @@ half1:
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
 	WORD $0x4F8311E7 // fmla v7.4s, v15.4s, v3.s[0]
 	WORD $0x4FA3132B // fmla v11.4s, v25.4s, v3.s[1]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
-	ADD $48, R12
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
+	ADD $64, R12
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
 	WORD $0x6F00E40E // movi v14.2d, #0
@@ -13008,10 +13008,10 @@ half1:
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
 	WORD $0x4F8311E7 // fmla v7.4s, v15.4s, v3.s[0]
 	WORD $0x4FA3132B // fmla v11.4s, v25.4s, v3.s[1]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
-	ADD $48, R12
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
+	ADD $64, R12
 	ADD $256, R13
 	ADD $16, R14
 	SUBS $1, R8
@@ -13159,7 +13159,7 @@ half0:
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
 	WORD $0x4FA01328 // fmla v8.4s, v25.4s, v0.s[1]
-	ADD $48, R9
+	ADD $64, R9
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
 	WORD $0x3DC00120 // ldr q0, [x9, #0]
@@ -13248,12 +13248,12 @@ half0:
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
 	WORD $0x4FA01328 // fmla v8.4s, v25.4s, v0.s[1]
-	ADD $48, R9
+	ADD $64, R9
 	ADD $320, R13
 	ADD $16, R14
 	SUBS $1, R8
 	BNE half0
-	ADD $-384, R9
+	ADD $-512, R9
 	WORD $0xFD400058 // ldr d24, [x2, #0]
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0xFD400859 // ldr d25, [x2, #16]
@@ -13358,7 +13358,7 @@ half1:
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
 	WORD $0x4FA01328 // fmla v8.4s, v25.4s, v0.s[1]
-	ADD $48, R9
+	ADD $64, R9
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
 	WORD $0x3DC00120 // ldr q0, [x9, #0]
@@ -13447,7 +13447,7 @@ half1:
 	WORD $0x4E21D98C // scvtf v12.4s, v12.4s
 	WORD $0x4F801184 // fmla v4.4s, v12.4s, v0.s[0]
 	WORD $0x4FA01328 // fmla v8.4s, v25.4s, v0.s[1]
-	ADD $48, R9
+	ADD $64, R9
 	ADD $320, R13
 	ADD $16, R14
 	SUBS $1, R8
@@ -13631,8 +13631,8 @@ half0:
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
 	WORD $0x4F8111A5 // fmla v5.4s, v13.4s, v1.s[0]
 	WORD $0x4FA11329 // fmla v9.4s, v25.4s, v1.s[1]
-	ADD $48, R9
-	ADD $48, R10
+	ADD $64, R9
+	ADD $64, R10
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
 	WORD $0x6F00E40E // movi v14.2d, #0
@@ -13763,14 +13763,14 @@ half0:
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
 	WORD $0x4F8111A5 // fmla v5.4s, v13.4s, v1.s[0]
 	WORD $0x4FA11329 // fmla v9.4s, v25.4s, v1.s[1]
-	ADD $48, R9
-	ADD $48, R10
+	ADD $64, R9
+	ADD $64, R10
 	ADD $320, R13
 	ADD $16, R14
 	SUBS $1, R8
 	BNE half0
-	ADD $-384, R9
-	ADD $-384, R10
+	ADD $-512, R9
+	ADD $-512, R10
 	WORD $0xFD400058 // ldr d24, [x2, #0]
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0xFD400859 // ldr d25, [x2, #16]
@@ -13923,8 +13923,8 @@ half1:
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
 	WORD $0x4F8111A5 // fmla v5.4s, v13.4s, v1.s[0]
 	WORD $0x4FA11329 // fmla v9.4s, v25.4s, v1.s[1]
-	ADD $48, R9
-	ADD $48, R10
+	ADD $64, R9
+	ADD $64, R10
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
 	WORD $0x6F00E40E // movi v14.2d, #0
@@ -14055,8 +14055,8 @@ half1:
 	WORD $0x4E21D9AD // scvtf v13.4s, v13.4s
 	WORD $0x4F8111A5 // fmla v5.4s, v13.4s, v1.s[0]
 	WORD $0x4FA11329 // fmla v9.4s, v25.4s, v1.s[1]
-	ADD $48, R9
-	ADD $48, R10
+	ADD $64, R9
+	ADD $64, R10
 	ADD $320, R13
 	ADD $16, R14
 	SUBS $1, R8
@@ -14292,9 +14292,9 @@ half0:
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
 	WORD $0x4F8211C6 // fmla v6.4s, v14.4s, v2.s[0]
 	WORD $0x4FA2132A // fmla v10.4s, v25.4s, v2.s[1]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
 	WORD $0x6F00E40E // movi v14.2d, #0
@@ -14467,16 +14467,16 @@ half0:
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
 	WORD $0x4F8211C6 // fmla v6.4s, v14.4s, v2.s[0]
 	WORD $0x4FA2132A // fmla v10.4s, v25.4s, v2.s[1]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
 	ADD $320, R13
 	ADD $16, R14
 	SUBS $1, R8
 	BNE half0
-	ADD $-384, R9
-	ADD $-384, R10
-	ADD $-384, R11
+	ADD $-512, R9
+	ADD $-512, R10
+	ADD $-512, R11
 	WORD $0xFD400058 // ldr d24, [x2, #0]
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0xFD400859 // ldr d25, [x2, #16]
@@ -14677,9 +14677,9 @@ half1:
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
 	WORD $0x4F8211C6 // fmla v6.4s, v14.4s, v2.s[0]
 	WORD $0x4FA2132A // fmla v10.4s, v25.4s, v2.s[1]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
 	WORD $0x6F00E40E // movi v14.2d, #0
@@ -14852,9 +14852,9 @@ half1:
 	WORD $0x4E21D9CE // scvtf v14.4s, v14.4s
 	WORD $0x4F8211C6 // fmla v6.4s, v14.4s, v2.s[0]
 	WORD $0x4FA2132A // fmla v10.4s, v25.4s, v2.s[1]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
 	ADD $320, R13
 	ADD $16, R14
 	SUBS $1, R8
@@ -15142,10 +15142,10 @@ half0:
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
 	WORD $0x4F8311E7 // fmla v7.4s, v15.4s, v3.s[0]
 	WORD $0x4FA3132B // fmla v11.4s, v25.4s, v3.s[1]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
-	ADD $48, R12
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
+	ADD $64, R12
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
 	WORD $0x6F00E40E // movi v14.2d, #0
@@ -15360,18 +15360,18 @@ half0:
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
 	WORD $0x4F8311E7 // fmla v7.4s, v15.4s, v3.s[0]
 	WORD $0x4FA3132B // fmla v11.4s, v25.4s, v3.s[1]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
-	ADD $48, R12
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
+	ADD $64, R12
 	ADD $320, R13
 	ADD $16, R14
 	SUBS $1, R8
 	BNE half0
-	ADD $-384, R9
-	ADD $-384, R10
-	ADD $-384, R11
-	ADD $-384, R12
+	ADD $-512, R9
+	ADD $-512, R10
+	ADD $-512, R11
+	ADD $-512, R12
 	WORD $0xFD400058 // ldr d24, [x2, #0]
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0xFD400859 // ldr d25, [x2, #16]
@@ -15620,10 +15620,10 @@ half1:
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
 	WORD $0x4F8311E7 // fmla v7.4s, v15.4s, v3.s[0]
 	WORD $0x4FA3132B // fmla v11.4s, v25.4s, v3.s[1]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
-	ADD $48, R12
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
+	ADD $64, R12
 	WORD $0x6F00E40C // movi v12.2d, #0
 	WORD $0x6F00E40D // movi v13.2d, #0
 	WORD $0x6F00E40E // movi v14.2d, #0
@@ -15838,10 +15838,10 @@ half1:
 	WORD $0x4E21D9EF // scvtf v15.4s, v15.4s
 	WORD $0x4F8311E7 // fmla v7.4s, v15.4s, v3.s[0]
 	WORD $0x4FA3132B // fmla v11.4s, v25.4s, v3.s[1]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
-	ADD $48, R12
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
+	ADD $64, R12
 	ADD $320, R13
 	ADD $16, R14
 	SUBS $1, R8
@@ -15997,12 +15997,12 @@ half0:
 	WORD $0x3DC00920 // ldr q0, [x9, #32]
 	WORD $0x4E21DA94 // scvtf v20.4s, v20.4s
 	WORD $0x4F801284 // fmla v4.4s, v20.4s, v0.s[0]
-	ADD $48, R9
+	ADD $64, R9
 	ADD $192, R13
 	ADD $16, R14
 	SUBS $1, R8
 	BNE half0
-	ADD $-384, R9
+	ADD $-512, R9
 	WORD $0xFD400058 // ldr d24, [x2, #0]
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0x3DC0026C // ldr q12, [x19, #0]
@@ -16111,7 +16111,7 @@ half1:
 	WORD $0x3DC00920 // ldr q0, [x9, #32]
 	WORD $0x4E21DA94 // scvtf v20.4s, v20.4s
 	WORD $0x4F801284 // fmla v4.4s, v20.4s, v0.s[0]
-	ADD $48, R9
+	ADD $64, R9
 	ADD $192, R13
 	ADD $16, R14
 	SUBS $1, R8
@@ -16302,14 +16302,14 @@ half0:
 	WORD $0x4F801284 // fmla v4.4s, v20.4s, v0.s[0]
 	WORD $0x4E21DAB5 // scvtf v21.4s, v21.4s
 	WORD $0x4F8112A5 // fmla v5.4s, v21.4s, v1.s[0]
-	ADD $48, R9
-	ADD $48, R10
+	ADD $64, R9
+	ADD $64, R10
 	ADD $192, R13
 	ADD $16, R14
 	SUBS $1, R8
 	BNE half0
-	ADD $-384, R9
-	ADD $-384, R10
+	ADD $-512, R9
+	ADD $-512, R10
 	WORD $0xFD400058 // ldr d24, [x2, #0]
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0x3DC0026C // ldr q12, [x19, #0]
@@ -16467,8 +16467,8 @@ half1:
 	WORD $0x4F801284 // fmla v4.4s, v20.4s, v0.s[0]
 	WORD $0x4E21DAB5 // scvtf v21.4s, v21.4s
 	WORD $0x4F8112A5 // fmla v5.4s, v21.4s, v1.s[0]
-	ADD $48, R9
-	ADD $48, R10
+	ADD $64, R9
+	ADD $64, R10
 	ADD $192, R13
 	ADD $16, R14
 	SUBS $1, R8
@@ -16712,16 +16712,16 @@ half0:
 	WORD $0x4F8112A5 // fmla v5.4s, v21.4s, v1.s[0]
 	WORD $0x4E21DAD6 // scvtf v22.4s, v22.4s
 	WORD $0x4F8212C6 // fmla v6.4s, v22.4s, v2.s[0]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
 	ADD $192, R13
 	ADD $16, R14
 	SUBS $1, R8
 	BNE half0
-	ADD $-384, R9
-	ADD $-384, R10
-	ADD $-384, R11
+	ADD $-512, R9
+	ADD $-512, R10
+	ADD $-512, R11
 	WORD $0xFD400058 // ldr d24, [x2, #0]
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0x3DC0026C // ldr q12, [x19, #0]
@@ -16928,9 +16928,9 @@ half1:
 	WORD $0x4F8112A5 // fmla v5.4s, v21.4s, v1.s[0]
 	WORD $0x4E21DAD6 // scvtf v22.4s, v22.4s
 	WORD $0x4F8212C6 // fmla v6.4s, v22.4s, v2.s[0]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
 	ADD $192, R13
 	ADD $16, R14
 	SUBS $1, R8
@@ -17227,18 +17227,18 @@ half0:
 	WORD $0x4F8212C6 // fmla v6.4s, v22.4s, v2.s[0]
 	WORD $0x4E21DAF7 // scvtf v23.4s, v23.4s
 	WORD $0x4F8312E7 // fmla v7.4s, v23.4s, v3.s[0]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
-	ADD $48, R12
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
+	ADD $64, R12
 	ADD $192, R13
 	ADD $16, R14
 	SUBS $1, R8
 	BNE half0
-	ADD $-384, R9
-	ADD $-384, R10
-	ADD $-384, R11
-	ADD $-384, R12
+	ADD $-512, R9
+	ADD $-512, R10
+	ADD $-512, R11
+	ADD $-512, R12
 	WORD $0xFD400058 // ldr d24, [x2, #0]
 	WORD $0x0E217B18 // fcvtl v24.4s, v24.4h
 	WORD $0x3DC0026C // ldr q12, [x19, #0]
@@ -17494,10 +17494,10 @@ half1:
 	WORD $0x4F8212C6 // fmla v6.4s, v22.4s, v2.s[0]
 	WORD $0x4E21DAF7 // scvtf v23.4s, v23.4s
 	WORD $0x4F8312E7 // fmla v7.4s, v23.4s, v3.s[0]
-	ADD $48, R9
-	ADD $48, R10
-	ADD $48, R11
-	ADD $48, R12
+	ADD $64, R9
+	ADD $64, R10
+	ADD $64, R11
+	ADD $64, R12
 	ADD $192, R13
 	ADD $16, R14
 	SUBS $1, R8
@@ -20318,6 +20318,12 @@ done:
 	MOVD R23, FPCR
 	RET
 
+DATA less<>+0(SB)/4, $-16
+DATA less<>+4(SB)/4, $-128
+DATA less<>+8(SB)/4, $-32
+DATA less<>+12(SB)/4, $-32
+GLOBL less<>(SB), RODATA|NOPTR, $16
+
 // func quantize32Neon(dst *byte, x *float32, blocks int)
 TEXT ·quantize32Neon(SB), NOSPLIT, $0-24
 	MOVD dst+0(FP), R0
@@ -20329,6 +20335,10 @@ TEXT ·quantize32Neon(SB), NOSPLIT, $0-24
 	WORD $0x4E040C71 // dup v17.4s, w3
 	MOVD $0x4b400000, R3
 	WORD $0x4E040C72 // dup v18.4s, w3
+	MOVD $0xfffffff8, R3
+	WORD $0x4E040C73 // dup v19.4s, w3
+	MOVD $less<>(SB), R3
+	WORD $0x3DC0007E // ldr q30, [x3, #0]
 block:
 	WORD $0x6F00E414 // movi v20.2d, #0
 	WORD $0x3DC00020 // ldr q0, [x1, #0]
@@ -20396,8 +20406,15 @@ block:
 	WORD $0x4E303B7D // saddlv h29, v27.16b
 	WORD $0x0F10A798 // sshll v24.4s, v28.4h, #0
 	WORD $0x0F10A7B9 // sshll v25.4s, v29.4h, #0
+	WORD $0x6E14071B // mov v27.s[2], v24.s[0]
+	WORD $0x6E1C073B // mov v27.s[3], v25.s[0]
 	WORD $0x4EB98718 // add v24.4s, v24.4s, v25.4s
+	WORD $0x6E04071B // mov v27.s[0], v24.s[0]
+	WORD $0x6E0C071B // mov v27.s[1], v24.s[0]
+	WORD $0x4EBE9F7B // mul v27.4s, v27.4s, v30.4s
+	WORD $0x3D800C1B // str q27, [x0, #48]
 	WORD $0x4E21DB19 // scvtf v25.4s, v24.4s
+	WORD $0x4EB39F18 // mul v24.4s, v24.4s, v19.4s
 	WORD $0x6E39DEB9 // fmul v25.4s, v21.4s, v25.4s
 	WORD $0x6E0C0735 // mov v21.s[1], v25.s[0]
 	WORD $0x6E140715 // mov v21.s[2], v24.s[0]
@@ -20405,7 +20422,7 @@ block:
 	WORD $0x6E1E07B5 // mov v21.h[7], v29.h[0]
 	WORD $0x3D800815 // str q21, [x0, #32]
 	ADD $128, R1
-	ADD $48, R0
+	ADD $64, R0
 	SUBS $1, R2
 	BNE block
 	RET

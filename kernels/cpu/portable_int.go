@@ -79,9 +79,13 @@ func quantize32(dst []byte, x []float32) {
 		sum := low + high
 		binary.LittleEndian.PutUint32(dst[act32D:], math.Float32bits(d))
 		binary.LittleEndian.PutUint32(dst[act32DSum:], math.Float32bits(d*float32(sum)))
-		binary.LittleEndian.PutUint32(dst[act32Sum:], uint32(sum))
 		binary.LittleEndian.PutUint16(dst[act32Halves:], uint16(low))
 		binary.LittleEndian.PutUint16(dst[act32Halves+2:], uint16(high))
+		binary.LittleEndian.PutUint32(dst[act32Less8:], uint32(-8*sum))
+		binary.LittleEndian.PutUint32(dst[act32Less16:], uint32(-16*sum))
+		binary.LittleEndian.PutUint32(dst[act32Less128:], uint32(-128*sum))
+		binary.LittleEndian.PutUint32(dst[act32LessHalves:], uint32(-32*low))
+		binary.LittleEndian.PutUint32(dst[act32LessHalves+4:], uint32(-32*high))
 	}
 }
 

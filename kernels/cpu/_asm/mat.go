@@ -7,7 +7,18 @@ import (
 )
 
 // Blocks of activations, as in the package above.
-const act32Bytes, act32D, act32DSum, act32Sum, act32Halves = 48, 32, 36, 40, 44
+const (
+	act32Bytes                    = 64
+	act32D, act32DSum             = 32, 36
+	act32Halves                   = 44
+	act32Less8, act32Less16       = 40, 48
+	act32Less128, act32LessHalves = 52, 56
+)
+
+// lessAt is where a block of activations has what the offset takes off.
+func (s spec) lessAt() int {
+	return map[int]int{8: act32Less8, 16: act32Less16, 128: act32Less128}[s.offset]
+}
 
 // reader loads quads of a group and keeps what neighbouring quads share.
 type reader struct {
@@ -258,9 +269,8 @@ func (s spec) block32(w reg.GPVirtual, a columns, mask reg.VecVirtual, acc []reg
 	for c := range cols {
 		if s.offset != 0 {
 			o := YMM()
-			VPBROADCASTD(a.at(c, act32Sum), o)
-			VPSLLD(Imm(log2(s.offset)), o, o)
-			VPSUBD(o, sums[c], sums[c])
+			VPBROADCASTD(a.at(c, s.lessAt()), o)
+			VPADDD(o, sums[c], sums[c])
 		}
 		f := YMM()
 		VBROADCASTSS(a.at(c, act32D), f)

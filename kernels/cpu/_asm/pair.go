@@ -113,7 +113,7 @@ func (b *pairMat) block32(results []wide) {
 	s := b.s
 	var start func(c int, v wide)
 	if s.offset != 0 {
-		start = func(c int, v wide) { v.minusShifted(b.a.at(c, act32Sum), log2(s.offset), b.none) }
+		start = func(c int, v wide) { v.spread(b.a.at(c, s.lessAt())) }
 	}
 	acc, d := b.dot(b.reader(b.w, s.groupAt()), 0, 8, start), newWide()
 	d.loadF16(Mem{Base: b.w}, b.stride)

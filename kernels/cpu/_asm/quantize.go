@@ -1,6 +1,8 @@
 package main
 
 import (
+	"encoding/binary"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -57,6 +59,14 @@ func maxAbs(x Mem, m, t reg.VecVirtual) {
 	VMAXPS(t, m, m)
 }
 
+// less32 are −n as int32.
+func less32(n ...int32) (b []byte) {
+	for _, v := range n {
+		b = binary.LittleEndian.AppendUint32(b, uint32(-v))
+	}
+	return b
+}
+
 func quantize32() {
 	TEXT("quantize32AVX2", NOSPLIT, "func(dst *byte, x *float32, blocks int)")
 	Pragma("noescape")
@@ -71,12 +81,17 @@ func quantize32() {
 	d, inv := scalesOf(m)
 	q := roundBytes(Mem{Base: x}, inv)
 	VMOVDQU(q, Mem{Base: dst})
-	s, h, f := sums16(q), XMM(), XMM()
+	s, h, f, less := sums16(q), XMM(), XMM(), XMM()
 	VEXTRACTI128(Imm(1), s, h)
 	VPUNPCKLWD(h, s.AsX(), f)
 	VMOVD(f, Mem{Base: dst, Disp: act32Halves})
+	VPUNPCKLDQ(h, s.AsX(), f)
 	VPADDD(h, s.AsX(), h)
-	VMOVD(h, Mem{Base: dst, Disp: act32Sum})
+	VPBLENDD(Imm(0b1100), f, h, f) // Σ, Σ, and of the halves
+	VPMULLD(bytes32("less", less32(16, 128, 32, 32)...), f, f)
+	VMOVDQU(f, Mem{Base: dst, Disp: act32Less16})
+	VPSRAD(Imm(1), f, less)
+	VMOVD(less, Mem{Base: dst, Disp: act32Less8})
 	VCVTDQ2PS(h, f)
 	VMULSS(d, f, f)
 	VMOVSS(d, Mem{Base: dst, Disp: act32D})

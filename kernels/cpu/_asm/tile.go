@@ -309,10 +309,9 @@ func (t *tile) finish32() {
 	for c := range t.cols {
 		if t.s.offset != 0 {
 			o := YMM()
-			VPBROADCASTD(t.a.at(c, act32Sum), o)
-			VPSLLD(Imm(log2(t.s.offset)), o, o)
+			VPBROADCASTD(t.a.at(c, t.s.lessAt()), o)
 			for p := range 2 {
-				VPSUBD(o, t.sums[p][c], t.sums[p][c])
+				VPADDD(o, t.sums[p][c], t.sums[p][c])
 			}
 		}
 		f := YMM()

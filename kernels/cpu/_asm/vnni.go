@@ -189,7 +189,7 @@ func (s spec) block32VNNI(w reg.GPVirtual, a columns, mask reg.VecVirtual, none 
 	sums := narrow(len(acc))
 	var start func(c int, v wide)
 	if s.offset != 0 {
-		start = func(c int, v wide) { v.minusShifted(a.at(c, act32Sum), log2(s.offset), none) }
+		start = func(c int, v wide) { v.spread(a.at(c, s.lessAt())) }
 	}
 	s.dotQuadsVNNI(s.reader(w, s.groupAt(), mask), 0, 8, a, sums, none, start)
 	d := wide{YMM()}

@@ -121,19 +121,6 @@ func (w wide) dot(m Mem, q wide) {
 	}
 }
 
-// minusShifted is −(the int32 at m << k); none is zero.
-func (w wide) minusShifted(m Mem, k uint64, none wide) {
-	for i, v := range w {
-		if emulated {
-			VPBROADCASTD(m, v)
-			VPSLLD(Imm(k), v, v)
-		} else {
-			VPSLLD_BCST(Imm(k), m, v)
-		}
-		VPSUBD(v, none[i], v)
-	}
-}
-
 // pairs multiplies pairs of int16 at m by those of w and adds the two products.
 func (w wide) pairs(m Mem) {
 	for i, v := range w {

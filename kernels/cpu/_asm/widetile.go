@@ -113,7 +113,7 @@ func (t *wideTile) block32() {
 	} else {
 		acc = wides(t.cols)
 		for c, v := range acc {
-			v.minusShifted(t.a.at(c, act32Sum), log2(s.offset), t.none)
+			v.spread(t.a.at(c, s.lessAt()))
 		}
 	}
 	t.fetch(s.blockBytes())

@@ -135,8 +135,8 @@ func (f *function) mulS(d, n, m v) {
 func (f *function) mlaS(d, n, m v) {
 	f.inst(0x4EA09400|three(d, n, m), "mla v%d.4s, v%d.4s, v%d.4s", d, n, m)
 }
-func (f *function) mlsLane(d, n, m v, i int) {
-	f.inst(0x6F804000|lane(d, n, m, i), "mls v%d.4s, v%d.4s, v%d.s[%d]", d, n, m, i)
+func (f *function) mlaLane(d, n, m v, i int) {
+	f.inst(0x6F800000|lane(d, n, m, i), "mla v%d.4s, v%d.4s, v%d.s[%d]", d, n, m, i)
 }
 func (f *function) sdot(d, n, m v, i int) {
 	f.inst(0x4F80E000|lane(d, n, m, i), "sdot v%d.4s, v%d.16b, v%d.4b[%d]", d, n, m, i)

@@ -133,19 +133,29 @@ func (f *function) weights(t floatType, d v, at int) {
 	}
 }
 
-// quantize32 rounds blocks of 32 values. The tail of a block is d, d·Σ, Σ and the
-// sums of the halves.
+// less is what sums are multiplied by for a block's last 16 bytes.
+func (f *file) less() {
+	fmt.Fprintln(&f.asm)
+	for i, n := range []int{-16, -128, -32, -32} {
+		fmt.Fprintf(&f.asm, "DATA less<>+%d(SB)/4, $%d\n", 4*i, n)
+	}
+	fmt.Fprintln(&f.asm, "GLOBL less<>(SB), RODATA|NOPTR, $16")
+}
+
+// quantize32 rounds blocks of 32 values.
 func (f *file) quantize32() {
 	const dst, x, blocks, c r = 0, 1, 2, 3
-	const top, tiny, toInt, max, d, inv, keep v = 16, 17, 18, 20, 21, 22, 23
+	const top, tiny, toInt, less8, max, d, inv, keep, less v = 16, 17, 18, 19, 20, 21, 22, 23, 30
 	fn := f.begin("quantize32Neon", "dst *byte, x *float32, blocks int", []param{{"dst", dst}, {"x", x}, {"blocks", blocks}})
 	for _, k := range []struct {
 		to   v
 		bits uint32
-	}{{top, 0x42fe0000}, {tiny, 0x0da24260}, {toInt, 0x4b400000}} { // 127, 1e-30, 1.5·2²³
+	}{{top, 0x42fe0000}, {tiny, 0x0da24260}, {toInt, 0x4b400000}, {less8, 0xfffffff8}} { // 127, 1e-30, 1.5·2²³, −8
 		fn.op("MOVD $0x%08x, R%d", k.bits, c)
 		fn.dupW(k.to, c)
 	}
+	fn.op("MOVD $less<>(SB), R%d", c)
+	fn.ldrQ(less, c, 0)
 	fn.label("block")
 	fn.zero(max)
 	for i := range v(8) {
@@ -177,8 +187,15 @@ func (f *file) quantize32() {
 	}
 	fn.sxtlH(24, 28)
 	fn.sxtlH(25, 29)
+	fn.insS(27, 2, 24, 0)
+	fn.insS(27, 3, 25, 0)
 	fn.addS(24, 24, 25)
+	fn.insS(27, 0, 24, 0)
+	fn.insS(27, 1, 24, 0)
+	fn.mulS(27, 27, less)
+	fn.strQ(27, dst, act32Less)
 	fn.scvtf(25, 24)
+	fn.mulS(24, 24, less8)
 	fn.fmul(25, d, 25)
 	fn.insS(d, 1, 25, 0)
 	fn.insS(d, 2, 24, 0)

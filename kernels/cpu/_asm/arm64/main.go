@@ -115,6 +115,7 @@ func main() {
 		neon.fmatFlush(cols)
 	}
 	neon.byColumns("fmatsFlushNeon", "fmatFunc", "fmatFlush", []string{"BF16"})
+	neon.less()
 	neon.quantize32()
 	dot.write(*out, "dotprod")
 	neon.write(*out, "neon")

@@ -25,7 +25,7 @@ const (
 	vOffset v = 8  // the offset as bytes, where there are none
 	vDot    v = 12 // … 15: integer sums; without SDOT 12 … 19, pairs of lanes to be added
 	vScaled v = 20 // … 23: those of halves, scaled
-	vTaken  v = 20 // the offset of blocks of 32, as int32
+	vTaken  v = 20 // an eighth of the offset of blocks of 32, as int32
 	vQ      v = 24 // 24, 25: levels; scales
 	vTemp   v = 26
 	vLow    v = 27 // what is loaded of low and high bits, with SDOT
@@ -110,7 +110,7 @@ func (m *matrix) constants() {
 	case m.offset > 0 && m.sub > 0:
 		m.moviB(vOffset, byte(m.offset))
 	case m.offset > 0:
-		m.moviS(vTaken, byte(m.offset))
+		m.moviS(vTaken, byte(m.offset/8))
 	}
 }
 
@@ -162,7 +162,7 @@ func (m *matrix) block32() {
 	for c := range v(m.cols) {
 		acc, sum := m.acc(int(c), m.half), vDot+c
 		if m.offset > 0 {
-			m.mlsLane(sum, vTaken, vX+c, 2)
+			m.mlaLane(sum, vTaken, vX+c, 2)
 		}
 		m.fmulLane(vTemp, vQ, vX+c, 0)
 		m.scvtf(sum, sum)

@@ -4,8 +4,9 @@ const (
 	maxCols    = 4
 	panelRows  = 8
 	vecBytes   = 4 * panelRows
-	act32Bytes = 48
-	act32Tail  = 32 // d, d·sum, sum, sums of the halves
+	act32Bytes = 64
+	act32Tail  = 32 // d, d·Σ, −8·Σ, sums of the halves
+	act32Less  = 48 // −16·Σ, −128·Σ, −32 · sums of the halves
 )
 
 // spec repeats panelSpec of the package above: what a panel block looks like.
