@@ -7,9 +7,9 @@ import (
 	"hearth/kernels"
 )
 
-// agree compares the integer kernels of two sets, bit by bit, on two panels of
-// every type: random levels, then the extremes that show saturation. It takes a
-// few milliseconds.
+// agree compares two sets, bit by bit: the integer kernels on two panels of every type,
+// random levels, then the extremes that show saturation; those for floats and vectors
+// on few values. It takes a few milliseconds.
 func agree(a, b *kernelSet) bool {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for t := range kernels.DTypes() {
@@ -22,7 +22,12 @@ func agree(a, b *kernelSet) bool {
 			}
 		}
 	}
-	return true
+	for _, t := range []kernels.DType{kernels.F32, kernels.F16, kernels.BF16} {
+		if !agreeOnFloats(a, b, t, rng) {
+			return false
+		}
+	}
+	return agreeOnVectors(a, b, rng)
 }
 
 const agreeBlocks = 2

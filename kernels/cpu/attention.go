@@ -215,7 +215,7 @@ func (t *tile) fold(base, lo, hi, c0, c1 int) {
 
 // columns cuts columns [c0, c1) into near-equal tiles of what a kernel takes.
 func (t *tile) columns(c0, c1 int, f func(c, cols int)) {
-	count := tiles(c1-c0, maxCols)
+	count := tiles(c1-c0, t.d.ks.floatCols)
 	for i := range count {
 		from, to := share(c1-c0, i, count)
 		f(c0+from, to-from)

@@ -15,7 +15,7 @@ var sets = sync.OnceValue(func() []*kernelSet {
 	x := &cpu.X86
 	var has features
 	has.avx2 = x.HasAVX2 && x.HasFMA && x.HasF16C
-	has.vnni = has.avx2 && x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL && x.HasAVX512VNNI
+	has.vnni = has.avx2 && x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL && x.HasAVX512VNNI && x.HasBMI1 && x.HasBMI2
 	has.bf16 = has.vnni && x.HasAVX512BF16
 	ints := sync.OnceValue(func() bool { return agree(&vnni, &portable) })
 	var all []*kernelSet

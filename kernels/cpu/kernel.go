@@ -95,8 +95,8 @@ type kernelSet struct {
 	bf16 bf16Kernels
 
 	// softmax folds scores s[lo:hi)·scale into st and turns all 8·vecs scores
-	// into weights (0 outside [lo, hi)). It returns what earlier sums are to be
-	// multiplied by.
+	// into weights (0 outside [lo, hi)), or all keyTile that there must be. It returns
+	// what earlier sums are to be multiplied by.
 	softmax func(s *float32, vecs, lo, hi int, scale float32, st *softState) float32
 
 	// half rounds x to F16 or BF16.

@@ -214,19 +214,19 @@ func (d *Device) multiplyTiles(w *weight, x []byte, dst *float32, ldd, p int, ac
 
 func (d *Device) multiplyFloat(w *weight, dst *register, x *float32, ldx, rows, from, to int) {
 	out, ldd := &dst.data[0], 4*dst.stride
-	if rows <= maxCols {
+	if rows <= d.ks.floatCols {
 		d.ks.fmat(w.t.Type, rows, at(out, 4*panelRows*from), ldd, &w.panels[from*w.stride], w.stride, x, ldx, w.t.Cols, to-from, weightsAhead)
 		return
 	}
 	chunk := max(8, chunkBytes/ldx&^7)
 	for r0 := 0; r0 < rows; r0 += chunk {
 		n := min(chunk, rows-r0)
-		t := tiles(n, maxCols)
-		for p := from; p < to; p += 2 { // two, for enough sums that do not wait for each other
+		t, step := tiles(n, d.ks.floatCols), d.ks.floatPanels
+		for p := from; p < to; p += step { // several, for enough sums that do not wait for each other
 			for i := range t {
 				c, end := share(n, i, t)
 				c += r0
-				d.ks.fmat(w.t.Type, end+r0-c, at(out, c*ldd+4*panelRows*p), ldd, &w.panels[p*w.stride], w.stride, at(x, c*ldx), ldx, w.t.Cols, min(2, to-p), weightsAhead)
+				d.ks.fmat(w.t.Type, end+r0-c, at(out, c*ldd+4*panelRows*p), ldd, &w.panels[p*w.stride], w.stride, at(x, c*ldx), ldx, w.t.Cols, min(step, to-p), weightsAhead)
 			}
 		}
 	}
@@ -243,7 +243,7 @@ func (d *Device) multiplyDequantized(th int, w *weight, dst *register, x *float3
 	for p := from; p < to; p += floatPanels {
 		n := min(floatPanels, to-p)
 		d.ks.floats(w.t.Type, &panel[0], &w.panels[p*w.stride], n*blocks)
-		t := tiles(rows, maxCols)
+		t := tiles(rows, d.ks.floatCols)
 		for i := range t {
 			c, end := share(rows, i, t)
 			d.ks.fmat(kernels.F32, end-c, at(out, c*ldd+4*panelRows*p), ldd, (*byte)(unsafe.Pointer(&panel[0])),

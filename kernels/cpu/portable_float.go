@@ -30,7 +30,7 @@ func portableFmat(t kernels.DType, cols int, dst *float32, ldd int, w *byte, str
 	size := k * panelRows * t.BlockBytes()
 	for p := range count {
 		panel := unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(w), p*stride)), size)
-		var acc [maxCols][panelRows]float32
+		var acc [maxFloatCols][panelRows]float32
 		if alpha != nil {
 			for c := range cols {
 				a := unsafe.Slice(alpha, cols)[c]

@@ -11,10 +11,12 @@ import (
 
 // portable is the set without assembly.
 var portable = kernelSet{
-	name:       "portable",
-	quantize32: quantize32,
-	mat:        portableMat,
-	floats:     portableFloats,
+	name:        "portable",
+	quantize32:  quantize32,
+	mat:         portableMat,
+	floats:      portableFloats,
+	floatCols:   maxCols,
+	floatPanels: 2,
 	fmat: func(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count, _ int) {
 		portableFmat(t, cols, dst, ldd, w, stride, x, ldx, k, count, 0, nil)
 	},

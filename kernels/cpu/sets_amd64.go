@@ -74,12 +74,14 @@ func withInts(name string, ints []intFuncs, tiles tileKernels, peak func(n int),
 		mat: func(t kernels.DType, cols int, dst *float32, ldd int, w, act *byte, lda, blocks, count int) {
 			ints[t].mat[cols](dst, ldd, w, act, lda, blocks, count)
 		},
-		pair:     tiles.pair,
-		tileRows: tiles.rows,
-		tileCols: tiles.cols,
-		expand:   tiles.expand,
-		tile:     tiles.tile,
-		floats:   func(t kernels.DType, dst *float32, w *byte, blocks int) { avx2Floats[t](dst, w, blocks) },
+		pair:        tiles.pair,
+		tileRows:    tiles.rows,
+		tileCols:    tiles.cols,
+		expand:      tiles.expand,
+		tile:        tiles.tile,
+		floats:      func(t kernels.DType, dst *float32, w *byte, blocks int) { avx2Floats[t](dst, w, blocks) },
+		floatCols:   maxCols,
+		floatPanels: 2,
 		fmat: func(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count, ahead int) {
 			avx2Fmat[t][cols](dst, ldd, w, stride, x, ldx, k, count, ahead)
 		},
@@ -113,10 +115,10 @@ func withInts(name string, ints []intFuncs, tiles tileKernels, peak func(n int),
 
 // avx2 is the set in avx2_amd64.s; vnni has the integer kernels of
 // vnni_amd64.s, which use the VPDPBUSD of AVX-512, on 512 bits and, for
-// few columns, on 256.
+// few columns, on 256, and the rest of avx512_amd64.s.
 var (
 	avx2 = withInts("avx2", avx2Ints, tilesOf(avx2Ints), peakInts, 32)
-	vnni = withInts("avx512-vnni", vnniInts, wideTilesOf(vnniInts, maxTileCols), vnnipeakInts, 64)
+	vnni = with512(withInts("avx512-vnni", vnniInts, wideTilesOf(vnniInts, maxTileCols), vnnipeakInts, 64))
 )
 
 type (

@@ -22,8 +22,8 @@ func TestPathsPresent(t *testing.T) {
 	has := strings.Fields(flags)
 	var want []string
 	for _, c := range []struct{ path, flags string }{
-		{"avx512-bf16", "avx2 fma f16c avx512f avx512bw avx512dq avx512vl avx512_vnni avx512_bf16"},
-		{"avx512-vnni", "avx2 fma f16c avx512f avx512bw avx512dq avx512vl avx512_vnni"},
+		{"avx512-bf16", "avx2 fma f16c avx512f avx512bw avx512dq avx512vl avx512_vnni bmi1 bmi2 avx512_bf16"},
+		{"avx512-vnni", "avx2 fma f16c avx512f avx512bw avx512dq avx512vl avx512_vnni bmi1 bmi2"},
 		{"avx2", "avx2 fma f16c"},
 	} {
 		if !slices.ContainsFunc(strings.Fields(c.flags), func(f string) bool { return !slices.Contains(has, f) }) {

@@ -68,7 +68,7 @@ func matBF16(cols int) {
 		if n == 1 {
 			TESTQ(count, count)
 			JLE(LabelRef("done"))
-			m.panels(tag, 1, m.rows(count))
+			m.panels(tag, 1, pairRows(count))
 		} else {
 			CMPQ(count, Imm(uint64(2*n)))
 			JL(LabelRef(tag + "end"))
@@ -83,8 +83,8 @@ func matBF16(cols int) {
 	RET()
 }
 
-// rows is the mask of a pair's rows: of one panel if there is no second.
-func (m *bf16Matrix) rows(count reg.GPVirtual) reg.OpmaskVirtual {
+// pairRows is the mask of a pair's rows: of one panel if there is no second.
+func pairRows(count reg.GPVirtual) reg.OpmaskVirtual {
 	bits, one, k := GP32(), GP32(), K()
 	MOVL(U32(0xffff), bits)
 	MOVL(U32(0xff), one)

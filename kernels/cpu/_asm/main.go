@@ -27,6 +27,17 @@ func main() {
 			matBF16(cols)
 		}
 		roundBF16()
+	case "avx512":
+		ConstraintExpr("amd64,!purego")
+		for _, t := range floatTypes {
+			for cols := 1; cols <= fmatCols512; cols++ {
+				fmat512(t, cols)
+			}
+		}
+		softmax512()
+		gated512("siluMul", false)
+		gated512("geluMul", true)
+		powers512()
 	case "vnniemu":
 		ConstraintExpr("amd64,!purego,vnniemu")
 		vnni, emulated, prefix, tileCols, tileFrom = true, true, "emu", 1, 1

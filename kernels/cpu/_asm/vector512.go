@@ -1,0 +1,227 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// each512 is how many vectors the kernels with exponentials work on together: an
+// exponential is a chain of 24 operations, of which the processor can look ahead at
+// about four.
+const each512 = 4
+
+// exp512 is exp32 of the package above on each of v. The lanes of a mask that is not
+// nil are kept, the others become zero.
+func exp512(v []reg.VecVirtual, masks []reg.OpmaskVirtual) {
+	t, n, y := zmms(len(v)), zmms(len(v)), zmms(len(v))
+	each := func(f func(x, t, n, y reg.VecVirtual)) {
+		for i := range v {
+			f(v[i], t[i], n[i], y[i])
+		}
+	}
+	each(func(x, _, _, _ reg.VecVirtual) { VMAXPS_BCST(f32("expMin", -87), x, x) })
+	each(func(x, _, _, _ reg.VecVirtual) { VMINPS_BCST(f32("expMax", 88), x, x) })
+	each(func(x, t, _, _ reg.VecVirtual) { VMULPS_BCST(f32("log2e", 1.44269504088896341), x, t) })
+	each(func(_, t, _, _ reg.VecVirtual) { VADDPS_BCST(toInt(), t, t) })
+	each(func(_, t, n, _ reg.VecVirtual) { VSUBPS_BCST(toInt(), t, n) })
+	each(func(x, _, n, _ reg.VecVirtual) { VFNMADD231PS_BCST(f32("ln2hi", 0.693359375), n, x) }) // an exact product
+	each(func(_, _, n, y reg.VecVirtual) { VMULPS_BCST(f32("ln2lo", -2.12194440e-4), n, y) })
+	each(func(x, _, _, y reg.VecVirtual) { VSUBPS(y, x, x) })
+	each(func(x, _, _, y reg.VecVirtual) { VMULPS_BCST(f32("expC0", 1.9875691500e-4), x, y) })
+	for i, c := range []Mem{f32("expC1", 1.3981999507e-3), f32("expC2", 8.3334519073e-3), f32("expC3", 4.1665795894e-2),
+		f32("expC4", 1.6666665459e-1), f32("expC5", 5.0000001201e-1)} {
+		if i > 0 {
+			each(func(x, _, _, y reg.VecVirtual) { VMULPS(x, y, y) })
+		}
+		each(func(_, _, _, y reg.VecVirtual) { VADDPS_BCST(c, y, y) })
+	}
+	each(func(x, _, n, _ reg.VecVirtual) { VMULPS(x, x, n) })
+	each(func(_, _, n, y reg.VecVirtual) { VMULPS(n, y, y) })
+	each(func(x, _, _, y reg.VecVirtual) { VADDPS(x, y, y) })
+	each(func(_, _, _, y reg.VecVirtual) { VADDPS_BCST(f32("one", 1), y, y) })
+	each(func(_, t, _, _ reg.VecVirtual) { VPSLLD(Imm(23), t, t) })
+	for i, x := range v {
+		if i < len(masks) {
+			VPADDD_Z(t[i], y[i], masks[i], x)
+		} else {
+			VPADDD(t[i], y[i], x)
+		}
+	}
+}
+
+// vectors512 walks 16·vecs values of the named pointers, each512 vectors at a time.
+func vectors512(names []string, body func(at []Mem, n int)) {
+	var ptrs []reg.GPVirtual
+	var at []Mem
+	for _, n := range names {
+		p := Load(Param(n), GP64()).(reg.GPVirtual)
+		ptrs, at = append(ptrs, p), append(at, Mem{Base: p})
+	}
+	left := Load(Param("vecs"), GP64())
+	for _, n := range []int{each512, 1} {
+		tag := label("by%d", n)
+		Label(tag)
+		CMPQ(left, Imm(uint64(n)))
+		JL(LabelRef(tag + "end"))
+		body(at, n)
+		for _, p := range ptrs {
+			ADDQ(bytes(64*n), p)
+		}
+		SUBQ(Imm(uint64(n)), left)
+		JMP(LabelRef(tag))
+		Label(tag + "end")
+	}
+	VZEROUPPER()
+	RET()
+}
+
+// gated512: see gated.
+func gated512(name string, gelu bool) {
+	TEXT(name+"512", NOSPLIT, "func(dst, a, b *float32, vecs int)")
+	Pragma("noescape")
+	vectors512([]string{"dst", "a", "b"}, func(at []Mem, n int) {
+		v, e := zmms(n), zmms(n)
+		for i := range v {
+			VMOVUPS(at[1].Offset(64*i), v[i])
+			if gelu {
+				VMULPS(v[i], v[i], e[i])
+				VMULPS(v[i], e[i], e[i])
+				VMULPS_BCST(f32("geluCubic", 0.044715), e[i], e[i])
+				VADDPS(v[i], e[i], e[i])
+				VMULPS_BCST(f32("geluScale", -1.5957691216057308), e[i], e[i])
+			} else {
+				VXORPS_BCST(words("signBit", 1<<31), v[i], e[i])
+			}
+		}
+		exp512(e, nil)
+		for i := range v {
+			VADDPS_BCST(f32("one", 1), e[i], e[i])
+			VDIVPS(e[i], v[i], v[i])
+			VMULPS(at[2].Offset(64*i), v[i], v[i])
+			VMOVUPS(v[i], at[0].Offset(64*i))
+		}
+	})
+}
+
+// softmax512: see kernelSet. All keyTile scores are worked on at once.
+func softmax512() {
+	TEXT("softmax512", NOSPLIT, "func(s *float32, lo, hi int, scale float32, st *float32) float32")
+	Pragma("noescape")
+	s, lo, hi, st := Load(Param("s"), GP64()), Load(Param("lo"), GP64()), Load(Param("hi"), GP64()), Load(Param("st"), GP64())
+	// The lanes below hi, then without those below lo.
+	bits, below := GP64(), GP64()
+	MOVQ(I32(-1), bits)
+	BZHIQ(hi, bits, bits)
+	MOVQ(I32(-1), below)
+	BZHIQ(lo, below, below)
+	ANDNQ(bits, below, bits)
+	masks := make([]reg.OpmaskVirtual, each512)
+	for i := range masks {
+		masks[i] = K()
+		if i > 0 {
+			SHRQ(Imm(16), bits)
+		}
+		KMOVW(bits.As32(), masks[i])
+	}
+	scale, none := ZMM(), ZMM()
+	VBROADCASTSS(paramMem("scale"), scale)
+	VBROADCASTSS(f32("softNegInf", -3e38), none)
+	v := zmms(each512)
+	for i := range v {
+		VMOVAPS(none, v[i])
+		VMULPS(Mem{Base: s, Disp: 64 * i}, scale, masks[i], v[i])
+	}
+	top, t := ZMM(), ZMM()
+	VBROADCASTSS(Mem{Base: st}, top)
+	VMAXPS(v[0], v[1], t)
+	VMAXPS(v[2], top, top)
+	VMAXPS(v[3], t, t)
+	VMAXPS(t, top, top)
+	high := YMM()
+	VEXTRACTF32X8(Imm(1), top, high)
+	VMAXPS(top.AsY(), high, high)
+	VBROADCASTSS(horizontal(high, max4).AsX(), top)
+	alpha := ZMM()
+	VBROADCASTSS(Mem{Base: st}, alpha)
+	VMOVSS(top.AsX(), Mem{Base: st})
+	for _, x := range append(v, alpha) {
+		VSUBPS(top, x, x)
+	}
+	exp512(append(v, alpha), masks)
+	sum := YMM()
+	VMULPS(Mem{Base: st, Disp: 32}, alpha.AsY(), sum)
+	for i, x := range v {
+		VMOVUPS(x, Mem{Base: s, Disp: 64 * i})
+		addHalves(x, sum)
+	}
+	VMOVUPS(sum, Mem{Base: st, Disp: 32})
+	Store(alpha.AsX(), ReturnIndex(0))
+	VZEROUPPER()
+	RET()
+}
+
+// powers512: see powers; vecs are of eight values.
+func powers512() {
+	TEXT("powers512", NOSPLIT, "func(dst, x *float32, top, scale float32, vecs int) float32")
+	Pragma("noescape")
+	dst, p, left := Load(Param("dst"), GP64()), Load(Param("x"), GP64()), Load(Param("vecs"), GP64()).(reg.GPVirtual)
+	top, scale, sum := ZMM(), ZMM(), YMM()
+	VBROADCASTSS(paramMem("top"), top)
+	VBROADCASTSS(paramMem("scale"), scale)
+	VXORPS(sum, sum, sum)
+	body := func(n int, rows reg.OpmaskVirtual) {
+		v, some := zmms(n), make([]reg.OpmaskVirtual, n)
+		for i := range v {
+			some[i] = K()
+			at := Mem{Base: p, Disp: 64 * i}
+			if rows != nil {
+				VMOVUPS_Z(at, rows, v[i])
+			} else {
+				VMOVUPS(at, v[i])
+			}
+			VSUBPS(top, v[i], v[i])
+			VMULPS(scale, v[i], v[i])
+			if rows != nil {
+				VCMPPS_BCST(Imm(0x1e), f32("expMin", -87), v[i], rows, some[i]) // greater, and a number
+			} else {
+				VCMPPS_BCST(Imm(0x1e), f32("expMin", -87), v[i], some[i])
+			}
+		}
+		exp512(v, some)
+		for i, x := range v {
+			if rows != nil {
+				VMOVUPS(x, rows, Mem{Base: dst})
+			} else {
+				VMOVUPS(x, Mem{Base: dst, Disp: 64 * i})
+			}
+			addHalves(x, sum)
+		}
+		ADDQ(bytes(64*n), p)
+		ADDQ(bytes(64*n), dst)
+		SUBQ(Imm(uint64(2*n)), left)
+	}
+	Label("all")
+	CMPQ(left, Imm(2*each512))
+	JL(LabelRef("rest"))
+	body(each512, nil)
+	JMP(LabelRef("all"))
+	Label("rest")
+	TESTQ(left, left)
+	JLE(LabelRef("done"))
+	body(1, pairRows(left))
+	JMP(LabelRef("rest"))
+	Label("done")
+	horizontal(sum, add4)
+	Store(sum.AsX(), ReturnIndex(0))
+	VZEROUPPER()
+	RET()
+}
+
+// addHalves adds the lower half of x to sum, then the upper one.
+func addHalves(x, sum reg.VecVirtual) {
+	high := YMM()
+	VEXTRACTF32X8(Imm(1), x, high)
+	VADDPS(x.AsY(), sum, sum)
+	VADDPS(high, sum, sum)
+}

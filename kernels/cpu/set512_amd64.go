@@ -1,0 +1,60 @@
+//go:build amd64 && !purego
+
+package cpu
+
+import (
+	"unsafe"
+
+	"hearth/kernels"
+)
+
+// with512 is s with the kernels of avx512_amd64.s for floats and vectors.
+func with512(s kernelSet) kernelSet {
+	s.floatCols, s.floatPanels = maxFloatCols, 4
+	s.fmat = func(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count, ahead int) {
+		fmats512[t][cols](dst, ldd, w, stride, x, ldx, k, count, ahead, nil)
+	}
+	s.fmatAcc = func(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count, ahead int, alpha *float32) {
+		fmats512[t][cols](dst, ldd, w, stride, x, ldx, k, count, ahead, alpha)
+	}
+	s.softmax = func(s *float32, _, lo, hi int, scale float32, st *softState) float32 {
+		return softmax512(s, lo, hi, scale, (*float32)(unsafe.Pointer(st)))
+	}
+	s.siluMul = func(dst, a, b []float32) {
+		n := len(dst) &^ 15
+		if n > 0 {
+			siluMul512(&dst[0], &a[0], &b[0], n/16)
+		}
+		siluMul(dst[n:], a[n:], b[n:])
+	}
+	s.geluMul = func(dst, a, b []float32) {
+		n := len(dst) &^ 15
+		if n > 0 {
+			geluMul512(&dst[0], &a[0], &b[0], n/16)
+		}
+		geluMul(dst[n:], a[n:], b[n:])
+	}
+	s.powers = func(dst, x []float32, top, scale float32) float32 {
+		n := len(x) &^ 7
+		var sum float32
+		if n > 0 {
+			sum = powers512(&dst[0], &x[0], top, scale, n/8)
+		}
+		for i, v := range x[n:] {
+			dst[n+i] = power(v, top, scale)
+			sum += dst[n+i]
+		}
+		return sum
+	}
+	return s
+}
+
+// By type and number of columns.
+var fmats512 = [...][maxFloatCols + 1]fmatAccFunc{
+	kernels.F32: {1: fmat512F32x1, 2: fmat512F32x2, 3: fmat512F32x3, 4: fmat512F32x4, 5: fmat512F32x5, 6: fmat512F32x6,
+		7: fmat512F32x7, 8: fmat512F32x8, 9: fmat512F32x9, 10: fmat512F32x10, 11: fmat512F32x11, 12: fmat512F32x12},
+	kernels.F16: {1: fmat512F16x1, 2: fmat512F16x2, 3: fmat512F16x3, 4: fmat512F16x4, 5: fmat512F16x5, 6: fmat512F16x6,
+		7: fmat512F16x7, 8: fmat512F16x8, 9: fmat512F16x9, 10: fmat512F16x10, 11: fmat512F16x11, 12: fmat512F16x12},
+	kernels.BF16: {1: fmat512BF16x1, 2: fmat512BF16x2, 3: fmat512BF16x3, 4: fmat512BF16x4, 5: fmat512BF16x5, 6: fmat512BF16x6,
+		7: fmat512BF16x7, 8: fmat512BF16x8, 9: fmat512BF16x9, 10: fmat512BF16x10, 11: fmat512BF16x11, 12: fmat512BF16x12},
+}
