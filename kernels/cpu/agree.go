@@ -33,9 +33,10 @@ func agree(a, b *kernelSet) bool {
 const agreeBlocks = 2
 
 func agreeOn(a, b *kernelSet, t kernels.DType, rng *rand.Rand, extreme bool) bool {
+	const rows = maxTilePanels * panelRows
 	s := spec(t)
 	size := agreeBlocks * s.blockBytes()
-	w := make([]byte, 2*size)
+	w := make([]byte, maxTilePanels*size)
 	for i := range w {
 		w[i] = byte(rng.Uint32())
 		if extreme {
@@ -47,6 +48,11 @@ func agreeOn(a, b *kernelSet, t kernels.DType, rng *rand.Rand, extreme bool) boo
 			if i < panelRows || s.min {
 				h := kernels.ToF16(0.01 + rng.Float32()/100)
 				w[at+2*i], w[at+2*i+1] = byte(h), byte(h>>8)
+			}
+		}
+		if t == kernels.Q3_K { // whose other scales have six bits
+			for i, v := range w[at+s.scAt() : at+s.groupAt()] {
+				w[at+s.scAt()+i] = byte(int8(v) >> 2)
 			}
 		}
 	}
@@ -62,40 +68,45 @@ func agreeOn(a, b *kernelSet, t kernels.DType, rng *rand.Rand, extreme bool) boo
 		}
 		portable.quantize32(act[c*lda:(c+1)*lda], x)
 	}
-	var want [maxTileCols * 2 * panelRows]float32
+	var want [maxTileCols * rows]float32
 	for c := range maxTileCols {
-		b.mat(t, 1, &want[c*2*panelRows], 0, &w[0], &act[c*lda], lda, agreeBlocks, 2)
+		b.mat(t, 1, &want[c*rows], 0, &w[0], &act[c*lda], lda, agreeBlocks, maxTilePanels)
 	}
-	for cols := 1; cols <= maxCols; cols++ {
-		var got [maxTileCols * 2 * panelRows]float32
-		a.mat(t, cols, &got[0], 4*2*panelRows, &w[0], &act[0], lda, agreeBlocks, 2)
-		if !sameBits(got[:cols*2*panelRows], want[:]) {
-			return false
+	// same runs kernels for some columns and holds the first rows of their results against those.
+	same := func(cols, rows int, run func(dst *float32, ldd int)) bool {
+		var got [len(want)]float32
+		const ld = len(want) / maxTileCols
+		run(&got[0], 4*ld)
+		for c := range cols {
+			if !sameBits(got[c*ld:][:rows], want[c*ld:]) {
+				return false
+			}
 		}
-	}
-	for cols := maxCols; a.pair != nil && cols <= a.tileCols; cols++ {
-		var got [maxTileCols * 2 * panelRows]float32
-		a.pair(t, cols, &got[0], 4*2*panelRows, &w[0], size, &act[0], lda, agreeBlocks, 1)
-		if !sameBits(got[:cols*2*panelRows], want[:]) {
-			return false
-		}
-	}
-	if a.tile == nil {
 		return true
 	}
-	exp := make([]byte, 2*agreeBlocks*s.expandedBytes())
-	pair := a.expand(t, &exp[0], &w[0], size, agreeBlocks)
-	rest := pair
-	rest.at = at(pair.at, pair.size)
-	for cols := (a.tileCols + 1) / 2; cols <= a.tileCols; cols++ {
-		var got [maxTileCols * 2 * panelRows]float32
-		a.tile(t, cols, &got[0], 4*2*panelRows, pair, &act[0], lda, 1, 0, &w[0], size)
-		a.tile(t, cols, &got[0], 4*2*panelRows, rest, &act[lda/agreeBlocks], lda, agreeBlocks-1, 1, &w[0], size)
-		if !sameBits(got[:cols*2*panelRows], want[:]) {
-			return false
+	ok := true
+	for cols := 1; cols <= maxCols; cols++ {
+		ok = ok && same(cols, 2*panelRows, func(dst *float32, ldd int) { a.mat(t, cols, dst, ldd, &w[0], &act[0], lda, agreeBlocks, 2) })
+	}
+	for cols := maxCols; a.pair != nil && cols < a.tileRows; cols++ {
+		ok = ok && same(cols, 2*panelRows, func(dst *float32, ldd int) { a.pair(t, cols, dst, ldd, &w[0], size, &act[0], lda, agreeBlocks, 1) })
+	}
+	for panels := 2; a.tile != nil && panels <= maxTilePanels; panels += 2 {
+		most := a.tileCols(t, panels)
+		if most == 0 {
+			continue
+		}
+		// A block, and those after it, as if they were of more columns.
+		first, rest := make([]byte, panels*s.expandedBytes()), make([]byte, panels*(agreeBlocks-1)*s.expandedBytes())
+		e, f := a.expand(t, panels, &first[0], &w[0], size, 1), a.expand(t, panels, &rest[0], &w[s.blockBytes()], size, agreeBlocks-1)
+		for cols := (most + 1) / 2; cols <= most; cols++ {
+			ok = ok && same(cols, panels*panelRows, func(dst *float32, ldd int) {
+				a.tile(t, panels, cols, dst, ldd, e, &act[0], lda, 1, 0, &w[0], size)
+				a.tile(t, panels, cols, dst, ldd, f, &act[lda/agreeBlocks], lda, agreeBlocks-1, 1, &w[0], size)
+			})
 		}
 	}
-	return true
+	return ok
 }
 
 func sameBits(a, b []float32) bool {

@@ -13,8 +13,8 @@ const maxCols = 4
 // maxFloatCols is the most columns of any set's fmat.
 const maxFloatCols = 12
 
-// maxTileCols is the most columns of any set's tiles.
-const maxTileCols = 8
+// maxTileCols and maxTilePanels are the most columns and panels of any set's tiles.
+const maxTileCols, maxTilePanels = 8, 4
 
 // Quantized activations. A row is a sequence of blocks of 32 values:
 //
@@ -55,19 +55,21 @@ type kernelSet struct {
 	// acc = fma(−m, t, acc). fma rounds once.
 	mat func(t kernels.DType, cols int, dst *float32, ldd int, w, act *byte, lda, blocks, count int)
 
-	// pair is mat for maxCols…tileCols columns and count pairs of panels, stride being
+	// pair is mat for maxCols…tileRows−1 columns and count pairs of panels, stride being
 	// the bytes from one panel to the next; nil where mat does as well.
 	pair func(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, act *byte, lda, blocks, count int)
 
-	// From tileRows rows on, expand turns two panels, stride bytes apart, into plain
-	// bytes once, in dst (twice expandedBytes for each block) unless they are bytes.
-	// tile multiplies such a pair by up to tileCols columns, at least half as many: the
-	// same sums as mat. If more is not 0, it goes on from what dst holds. What is at
-	// next, and stride bytes after it, may be fetched meanwhile: as much as was
-	// expanded. Both may be nil.
-	tileRows, tileCols int
-	expand             func(t kernels.DType, dst, w *byte, stride, blocks int) panelPair
-	tile               func(t kernels.DType, cols int, dst *float32, ldd int, x panelPair, act *byte, lda, blocks, more int, next *byte, stride int)
+	// From tileRows rows on, expand turns two panels or four, stride bytes apart, into
+	// plain bytes once, in dst (expandedBytes for each block of each) unless they are
+	// bytes. tile multiplies them by up to tileCols columns, at least half as many: the
+	// same sums as mat. If more is not 0, it goes on from what dst holds. For every 32
+	// columns 64 bytes at next, and as often as there are panels apart bytes after
+	// that, may be fetched meanwhile. tileCols is 0 for as many panels as a set has no
+	// tiles for; the others may be nil.
+	tileRows int
+	tileCols func(t kernels.DType, panels int) int
+	expand   func(t kernels.DType, panels int, dst, w *byte, stride, blocks int) expanded
+	tile     func(t kernels.DType, panels, cols int, dst *float32, ldd int, x expanded, act *byte, lda, blocks, more int, next *byte, apart int)
 
 	// floats dequantizes panels: eight rows of column 0, then of column 1, …
 	floats func(t kernels.DType, dst *float32, w *byte, blocks int)
@@ -114,11 +116,11 @@ type kernelSet struct {
 	powers  func(dst, x []float32, top, scale float32) float32
 }
 
-// panelPair is two panels as tiles take them: where the first is, how far the
-// second is from it, and the bytes from one block to the next.
-type panelPair struct {
-	at           *byte
-	stride, size int
+// expanded is panels as tiles take them: where the first is, and how far the next
+// is from it, or the next pair of them.
+type expanded struct {
+	at     *byte
+	stride int
 }
 
 // softState is the running softmax of one query: maximum and eight partial sums.

@@ -76,10 +76,10 @@ func BenchmarkMat(b *testing.B) {
 	}
 }
 
-// BenchmarkTile runs the kernels for many rows: two panels, 48 rows of
+// BenchmarkTile runs the kernels for many rows: four panels, 96 rows of
 // activations, expanding included.
 func BenchmarkTile(b *testing.B) {
-	const rows, cols, n = 2 * panelRows, 1536, 48
+	const rows, cols, n = maxTilePanels * panelRows, 1536, 96
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, t := range kernels.DTypes() {
 		s := spec(t)
@@ -88,18 +88,19 @@ func BenchmarkTile(b *testing.B) {
 		}
 		w := kerneltest.Tensor(rng, "w", t, rows, cols, 1)
 		wt := weight{t: &w, stride: panelBytes(&w)}
-		wt.panels = make([]byte, 2*wt.stride)
-		repack(wt.panels, &w, 0)
-		repack(wt.panels[wt.stride:], &w, 1)
+		wt.panels = make([]byte, maxTilePanels*wt.stride)
+		for p := range maxTilePanels {
+			repack(wt.panels[p*wt.stride:], &w, p)
+		}
 		x := make([]float32, cols)
 		for i := range x {
 			x[i] = float32(rng.NormFloat64())
 		}
 		blocks, lda := cols/s.values, cols/32*act32Bytes
-		dst, exp, act := make([]float32, n*rows), make([]byte, 2*blocks*s.expandedBytes()), make([]byte, n*lda)
+		dst, exp, act := make([]float32, n*rows), make([]byte, maxTilePanels*blocks*s.expandedBytes()), make([]byte, n*lda)
 		for _, path := range Paths() {
 			ks, _ := choose(path)
-			if ks.tile == nil {
+			if ks.tileRows == 0 {
 				continue
 			}
 			for c := range n {
@@ -108,7 +109,7 @@ func BenchmarkTile(b *testing.B) {
 			d := &Device{ks: ks}
 			b.Run(fmt.Sprintf("%v/%s", t, path), func(b *testing.B) {
 				best := fastest(b, func() {
-					d.multiplyTiles(&wt, exp, &dst[0], 4*rows, 0, &act[0], lda, blocks, n)
+					d.multiplyTiles(&wt, exp, &dst[0], 4*rows, 0, maxTilePanels, &act[0], lda, blocks, n)
 				})
 				b.ReportMetric(2*rows*cols*n/best/1e9, "best-GOPS")
 			})

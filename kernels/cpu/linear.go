@@ -166,9 +166,9 @@ func (d *Device) multiplyInt(th int, w *weight, dst *register, act *actRows, row
 		out, in := at(&dst.data[0], r0*ldd), at(&act.act32[0], r0*lda)
 		switch {
 		case d.ks.tile != nil && n >= d.ks.tileRows:
-			for ; p+1 < to; p += 2 {
-				d.multiplyTiles(w, d.scratch[th].expanded, at(out, 4*panelRows*p), ldd, p, in, lda, blocks, n)
-			}
+			end := from + (to-from)&^1
+			d.multiplyTiles(w, d.scratch[th].expanded, at(out, 4*panelRows*p), ldd, p, end, in, lda, blocks, n)
+			p = end
 		case d.ks.pair != nil && n >= maxCols && p+1 < to:
 			count := (to - p) / 2
 			d.ks.pair(w.t.Type, n, at(out, 4*panelRows*p), ldd, &w.panels[p*w.stride], w.stride, in, lda, blocks, count)
@@ -189,25 +189,36 @@ func (d *Device) multiplyInt(th int, w *weight, dst *register, act *actRows, row
 
 // depth is about how many columns of expanded panels, and of the input, are
 // worked on at a time, so that they stay in the caches near the core.
-const depth = 1024
+const depth = 512
 
-// multiplyTiles expands panels p and p+1 into x, a part of their columns after
-// the other, and multiplies n rows by them.
-func (d *Device) multiplyTiles(w *weight, x []byte, dst *float32, ldd, p int, act *byte, lda, blocks, n int) {
-	s := spec(w.t.Type)
-	t, parts := tiles(n, d.ks.tileCols), tiles(w.t.Cols, depth)
+// multiplyTiles multiplies n rows by panels [from, to), an even number, a part of
+// their columns after the other. Those that it works on are expanded in x.
+func (d *Device) multiplyTiles(w *weight, x []byte, dst *float32, ldd, from, to int, act *byte, lda, blocks, n int) {
+	s, parts := spec(w.t.Type), tiles(w.t.Cols, depth)
+	size := s.blockBytes()
 	for k := range parts {
 		b0, b1 := share(blocks, k, parts)
-		pair := d.ks.expand(w.t.Type, &x[0], &w.panels[p*w.stride+b0*s.blockBytes()], w.stride, b1-b0)
-		next := &w.panels[p*w.stride] // or what comes after these parts
-		if k+1 < parts {
-			next = &w.panels[p*w.stride+b1*s.blockBytes()]
-		} else if (p+4)*w.stride <= len(w.panels) {
-			next = &w.panels[(p+2)*w.stride]
-		}
-		for i := range t {
-			c, end := share(n, i, t)
-			d.ks.tile(w.t.Type, end-c, at(dst, c*ldd), ldd, pair, at(act, c*lda+b0*s.values/32*act32Bytes), lda, b1-b0, b0, next, w.stride)
+		in := at(act, b0*s.values/32*act32Bytes)
+		for p := from; p < to; {
+			count := maxTilePanels
+			if p+count > to || d.ks.tileCols(w.t.Type, count) == 0 {
+				count = 2
+			}
+			e := d.ks.expand(w.t.Type, count, &x[0], &w.panels[p*w.stride+b0*size], w.stride, b1-b0)
+			next := p*w.stride + b1*size // where that begins which is expanded next
+			switch {
+			case p+2*count <= to:
+				next = (p+count)*w.stride + b0*size
+			case k+1 < parts:
+				next = from*w.stride + b1*size
+			}
+			t := tiles(n, d.ks.tileCols(w.t.Type, count))
+			for i := range t {
+				c, end := share(n, i, t)
+				ahead := min(next+i*(b1-b0)*s.values/32*64, len(w.panels)-1)
+				d.ks.tile(w.t.Type, count, end-c, at(dst, c*ldd+4*panelRows*(p-from)), ldd, e, at(in, c*lda), lda, b1-b0, b0, &w.panels[ahead], w.stride)
+			}
+			p += count
 		}
 	}
 }

@@ -73,7 +73,7 @@ func Rounds(p *kernels.Program) bool {
 // threads' own buffers.
 func (d *Device) threadScratch(rows, cols, expanded int) int64 {
 	act := int64(rows) * int64(cols) * 2 // 48 bytes for every 32, and what growTo adds
-	own := 2*int64(expanded) + int64(replicated)*int64(cols)*(2+4)
+	own := maxTilePanels*int64(expanded) + int64(replicated)*int64(cols)*(2+4)
 	if d.bf16 {
 		const row = 4*5/4 + 1 // float32, what growTo adds, and padding but for the last
 		act += int64(rows) * (row*int64(cols) + 512)

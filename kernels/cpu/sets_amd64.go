@@ -13,54 +13,74 @@ type intFuncs struct {
 	mat    [maxCols + 1]matFunc      // by columns
 	pair   [maxTileCols + 1]pairFunc // by columns, from maxCols on
 	expand func(dst, w *byte, blocks int)
-	// By columns, for two expanded panels: one after the other, or side by side.
-	tile [maxTileCols + 1]tileFunc
-	wide [maxTileCols + 1]wideFunc
+	tile   [maxTileCols + 1]tileFunc // by columns, for two expanded panels
+
+	// Where expanded panels lie side by side: tiles for one pair of them, and for two.
+	expandPair func(dst, w *byte, stride, blocks int)
+	wide       [2][maxTileCols + 1]wideFunc
 }
 
-// tileKernels are those of a set for two panels at a time.
+// tileKernels are those of a set for two panels or more at a time.
 type tileKernels struct {
-	pair       func(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, act *byte, lda, blocks, count int)
-	rows, cols int
-	expand     func(t kernels.DType, dst, w *byte, stride, blocks int) panelPair
-	tile       func(t kernels.DType, cols int, dst *float32, ldd int, x panelPair, act *byte, lda, blocks, more int, next *byte, stride int)
+	pair   func(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, act *byte, lda, blocks, count int)
+	rows   int
+	cols   func(t kernels.DType, panels int) int
+	expand func(t kernels.DType, panels int, dst, w *byte, stride, blocks int) expanded
+	tile   func(t kernels.DType, panels, cols int, dst *float32, ldd int, x expanded, act *byte, lda, blocks, more int, next *byte, apart int)
+}
+
+// widest is the most columns there is a kernel for.
+func widest(byCols []wideFunc) int {
+	n := len(byCols) - 1
+	for n > 0 && byCols[n] == nil {
+		n--
+	}
+	return n
 }
 
 // tilesOf expands panels one after the other.
 func tilesOf(ints []intFuncs) tileKernels {
 	return tileKernels{
-		rows: 12, cols: 3,
-		expand: func(t kernels.DType, dst, w *byte, stride, blocks int) panelPair {
-			s := spec(t)
-			if ints[t].expand == nil {
-				return panelPair{w, stride, s.blockBytes()}
+		rows: 12,
+		cols: func(_ kernels.DType, panels int) int {
+			if panels > 2 {
+				return 0
 			}
-			x := panelPair{dst, blocks * s.expandedBytes(), s.expandedBytes()}
+			return 3
+		},
+		expand: func(t kernels.DType, _ int, dst, w *byte, stride, blocks int) expanded {
+			if ints[t].expand == nil {
+				return expanded{w, stride}
+			}
+			x := expanded{dst, blocks * spec(t).expandedBytes()}
 			ints[t].expand(dst, w, blocks)
 			ints[t].expand(at(dst, x.stride), at(w, stride), blocks)
 			return x
 		},
-		tile: func(t kernels.DType, cols int, dst *float32, ldd int, x panelPair, act *byte, lda, blocks, more int, _ *byte, _ int) {
+		tile: func(t kernels.DType, _, cols int, dst *float32, ldd int, x expanded, act *byte, lda, blocks, more int, _ *byte, _ int) {
 			ints[t].tile[cols](dst, ldd, x.at, x.stride, act, lda, blocks, more)
 		},
 	}
 }
 
-// wideTilesOf expands panels so that their vectors lie side by side, where one
+// wideTilesOf expands pairs of panels so that their vectors lie side by side, where one
 // kernel for pairs does not take all rows.
-func wideTilesOf(ints []intFuncs, cols int) tileKernels {
+func wideTilesOf(ints []intFuncs, rows int) tileKernels {
 	return tileKernels{
-		rows: cols + 1, cols: cols,
+		rows: rows,
+		cols: func(t kernels.DType, panels int) int { return widest(ints[t].wide[panels/2-1][:]) },
 		pair: func(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, act *byte, lda, blocks, count int) {
 			ints[t].pair[cols](dst, ldd, w, stride, act, lda, blocks, count)
 		},
-		expand: func(t kernels.DType, dst, w *byte, stride, blocks int) panelPair {
-			ints[t].expand(dst, w, blocks)
-			ints[t].expand(at(dst, vecBytes), at(w, stride), blocks)
-			return panelPair{dst, vecBytes, 2 * spec(t).expandedBytes()}
+		expand: func(t kernels.DType, panels int, dst, w *byte, stride, blocks int) expanded {
+			x := expanded{dst, 2 * blocks * spec(t).expandedBytes()}
+			for p := range panels / 2 {
+				ints[t].expandPair(at(dst, p*x.stride), at(w, 2*p*stride), stride, blocks)
+			}
+			return x
 		},
-		tile: func(t kernels.DType, cols int, dst *float32, ldd int, x panelPair, act *byte, lda, blocks, more int, next *byte, stride int) {
-			ints[t].wide[cols](dst, ldd, x.at, act, lda, blocks, more, next, stride)
+		tile: func(t kernels.DType, panels, cols int, dst *float32, ldd int, x expanded, act *byte, lda, blocks, more int, next *byte, apart int) {
+			ints[t].wide[panels/2-1][cols](dst, ldd, x.at, x.stride, act, lda, blocks, more, next, apart)
 		},
 	}
 }
@@ -118,14 +138,14 @@ func withInts(name string, ints []intFuncs, tiles tileKernels, peak func(n int),
 // few columns, on 256, and the rest of avx512_amd64.s.
 var (
 	avx2 = withInts("avx2", avx2Ints, tilesOf(avx2Ints), peakInts, 32)
-	vnni = with512(withInts("avx512-vnni", vnniInts, wideTilesOf(vnniInts, maxTileCols), vnnipeakInts, 64))
+	vnni = with512(withInts("avx512-vnni", vnniInts, wideTilesOf(vnniInts, maxTileCols+1), vnnipeakInts, 64))
 )
 
 type (
 	matFunc     func(dst *float32, ldd int, w, act *byte, lda, blocks, count int)
 	pairFunc    func(dst *float32, ldd int, w *byte, stride int, act *byte, lda, blocks, count int)
 	tileFunc    func(dst *float32, ldd int, x *byte, stride int, act *byte, lda, blocks, more int)
-	wideFunc    func(dst *float32, ldd int, x, act *byte, lda, blocks, more int, next *byte, stride int)
+	wideFunc    func(dst *float32, ldd int, x *byte, stride int, act *byte, lda, blocks, more int, next *byte, apart int)
 	fmatFunc    func(dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count, ahead int)
 	fmatAccFunc func(dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count, ahead int, alpha *float32)
 )
@@ -158,38 +178,49 @@ var (
 	}
 	vnniInts = []intFuncs{
 		kernels.Q4_0: {mat: [maxCols + 1]matFunc{1: vnnimatQ4_0x1, 2: vnnimatQ4_0x2, 3: vnnimatQ4_0x3, 4: vnnimatQ4_0x4},
-			pair:   [maxTileCols + 1]pairFunc{4: vnnipairQ4_0x4, 5: vnnipairQ4_0x5, 6: vnnipairQ4_0x6, 7: vnnipairQ4_0x7, 8: vnnipairQ4_0x8},
-			expand: vnniexpandQ4_0, wide: [maxTileCols + 1]wideFunc{4: vnnitileQ4_0x4, 5: vnnitileQ4_0x5, 6: vnnitileQ4_0x6, 7: vnnitileQ4_0x7, 8: vnnitileQ4_0x8}},
+			pair:       [maxTileCols + 1]pairFunc{4: vnnipairQ4_0x4, 5: vnnipairQ4_0x5, 6: vnnipairQ4_0x6, 7: vnnipairQ4_0x7, 8: vnnipairQ4_0x8},
+			expandPair: vnniexpandQ4_0, wide: [2][maxTileCols + 1]wideFunc{{4: vnnitile2Q4_0x4, 5: vnnitile2Q4_0x5, 6: vnnitile2Q4_0x6, 7: vnnitile2Q4_0x7, 8: vnnitile2Q4_0x8},
+				{3: vnnitile4Q4_0x3, 4: vnnitile4Q4_0x4, 5: vnnitile4Q4_0x5, 6: vnnitile4Q4_0x6}}},
 		kernels.Q4_1: {mat: [maxCols + 1]matFunc{1: vnnimatQ4_1x1, 2: vnnimatQ4_1x2, 3: vnnimatQ4_1x3, 4: vnnimatQ4_1x4},
-			pair:   [maxTileCols + 1]pairFunc{4: vnnipairQ4_1x4, 5: vnnipairQ4_1x5, 6: vnnipairQ4_1x6, 7: vnnipairQ4_1x7, 8: vnnipairQ4_1x8},
-			expand: vnniexpandQ4_1, wide: [maxTileCols + 1]wideFunc{4: vnnitileQ4_1x4, 5: vnnitileQ4_1x5, 6: vnnitileQ4_1x6, 7: vnnitileQ4_1x7, 8: vnnitileQ4_1x8}},
+			pair:       [maxTileCols + 1]pairFunc{4: vnnipairQ4_1x4, 5: vnnipairQ4_1x5, 6: vnnipairQ4_1x6, 7: vnnipairQ4_1x7, 8: vnnipairQ4_1x8},
+			expandPair: vnniexpandQ4_1, wide: [2][maxTileCols + 1]wideFunc{{4: vnnitile2Q4_1x4, 5: vnnitile2Q4_1x5, 6: vnnitile2Q4_1x6, 7: vnnitile2Q4_1x7, 8: vnnitile2Q4_1x8},
+				{3: vnnitile4Q4_1x3, 4: vnnitile4Q4_1x4, 5: vnnitile4Q4_1x5, 6: vnnitile4Q4_1x6}}},
 		kernels.Q5_0: {mat: [maxCols + 1]matFunc{1: vnnimatQ5_0x1, 2: vnnimatQ5_0x2, 3: vnnimatQ5_0x3, 4: vnnimatQ5_0x4},
-			pair:   [maxTileCols + 1]pairFunc{4: vnnipairQ5_0x4, 5: vnnipairQ5_0x5, 6: vnnipairQ5_0x6, 7: vnnipairQ5_0x7, 8: vnnipairQ5_0x8},
-			expand: vnniexpandQ5_0, wide: [maxTileCols + 1]wideFunc{4: vnnitileQ5_0x4, 5: vnnitileQ5_0x5, 6: vnnitileQ5_0x6, 7: vnnitileQ5_0x7, 8: vnnitileQ5_0x8}},
+			pair:       [maxTileCols + 1]pairFunc{4: vnnipairQ5_0x4, 5: vnnipairQ5_0x5, 6: vnnipairQ5_0x6, 7: vnnipairQ5_0x7, 8: vnnipairQ5_0x8},
+			expandPair: vnniexpandQ5_0, wide: [2][maxTileCols + 1]wideFunc{{4: vnnitile2Q5_0x4, 5: vnnitile2Q5_0x5, 6: vnnitile2Q5_0x6, 7: vnnitile2Q5_0x7, 8: vnnitile2Q5_0x8},
+				{3: vnnitile4Q5_0x3, 4: vnnitile4Q5_0x4, 5: vnnitile4Q5_0x5, 6: vnnitile4Q5_0x6}}},
 		kernels.Q5_1: {mat: [maxCols + 1]matFunc{1: vnnimatQ5_1x1, 2: vnnimatQ5_1x2, 3: vnnimatQ5_1x3, 4: vnnimatQ5_1x4},
-			pair:   [maxTileCols + 1]pairFunc{4: vnnipairQ5_1x4, 5: vnnipairQ5_1x5, 6: vnnipairQ5_1x6, 7: vnnipairQ5_1x7, 8: vnnipairQ5_1x8},
-			expand: vnniexpandQ5_1, wide: [maxTileCols + 1]wideFunc{4: vnnitileQ5_1x4, 5: vnnitileQ5_1x5, 6: vnnitileQ5_1x6, 7: vnnitileQ5_1x7, 8: vnnitileQ5_1x8}},
+			pair:       [maxTileCols + 1]pairFunc{4: vnnipairQ5_1x4, 5: vnnipairQ5_1x5, 6: vnnipairQ5_1x6, 7: vnnipairQ5_1x7, 8: vnnipairQ5_1x8},
+			expandPair: vnniexpandQ5_1, wide: [2][maxTileCols + 1]wideFunc{{4: vnnitile2Q5_1x4, 5: vnnitile2Q5_1x5, 6: vnnitile2Q5_1x6, 7: vnnitile2Q5_1x7, 8: vnnitile2Q5_1x8},
+				{3: vnnitile4Q5_1x3, 4: vnnitile4Q5_1x4, 5: vnnitile4Q5_1x5, 6: vnnitile4Q5_1x6}}},
 		kernels.Q8_0: {mat: [maxCols + 1]matFunc{1: vnnimatQ8_0x1, 2: vnnimatQ8_0x2, 3: vnnimatQ8_0x3, 4: vnnimatQ8_0x4},
-			pair:   [maxTileCols + 1]pairFunc{4: vnnipairQ8_0x4, 5: vnnipairQ8_0x5, 6: vnnipairQ8_0x6, 7: vnnipairQ8_0x7, 8: vnnipairQ8_0x8},
-			expand: vnniexpandQ8_0, wide: [maxTileCols + 1]wideFunc{4: vnnitileQ8_0x4, 5: vnnitileQ8_0x5, 6: vnnitileQ8_0x6, 7: vnnitileQ8_0x7, 8: vnnitileQ8_0x8}},
+			pair:       [maxTileCols + 1]pairFunc{4: vnnipairQ8_0x4, 5: vnnipairQ8_0x5, 6: vnnipairQ8_0x6, 7: vnnipairQ8_0x7, 8: vnnipairQ8_0x8},
+			expandPair: vnniexpandQ8_0, wide: [2][maxTileCols + 1]wideFunc{{4: vnnitile2Q8_0x4, 5: vnnitile2Q8_0x5, 6: vnnitile2Q8_0x6, 7: vnnitile2Q8_0x7, 8: vnnitile2Q8_0x8},
+				{3: vnnitile4Q8_0x3, 4: vnnitile4Q8_0x4, 5: vnnitile4Q8_0x5, 6: vnnitile4Q8_0x6}}},
 		kernels.IQ4_NL: {mat: [maxCols + 1]matFunc{1: vnnimatIQ4_NLx1, 2: vnnimatIQ4_NLx2, 3: vnnimatIQ4_NLx3, 4: vnnimatIQ4_NLx4},
-			pair:   [maxTileCols + 1]pairFunc{4: vnnipairIQ4_NLx4, 5: vnnipairIQ4_NLx5, 6: vnnipairIQ4_NLx6, 7: vnnipairIQ4_NLx7, 8: vnnipairIQ4_NLx8},
-			expand: vnniexpandIQ4_NL, wide: [maxTileCols + 1]wideFunc{4: vnnitileIQ4_NLx4, 5: vnnitileIQ4_NLx5, 6: vnnitileIQ4_NLx6, 7: vnnitileIQ4_NLx7, 8: vnnitileIQ4_NLx8}},
+			pair:       [maxTileCols + 1]pairFunc{4: vnnipairIQ4_NLx4, 5: vnnipairIQ4_NLx5, 6: vnnipairIQ4_NLx6, 7: vnnipairIQ4_NLx7, 8: vnnipairIQ4_NLx8},
+			expandPair: vnniexpandIQ4_NL, wide: [2][maxTileCols + 1]wideFunc{{4: vnnitile2IQ4_NLx4, 5: vnnitile2IQ4_NLx5, 6: vnnitile2IQ4_NLx6, 7: vnnitile2IQ4_NLx7, 8: vnnitile2IQ4_NLx8},
+				{3: vnnitile4IQ4_NLx3, 4: vnnitile4IQ4_NLx4, 5: vnnitile4IQ4_NLx5, 6: vnnitile4IQ4_NLx6}}},
 		kernels.Q2_K: {mat: [maxCols + 1]matFunc{1: vnnimatQ2_Kx1, 2: vnnimatQ2_Kx2, 3: vnnimatQ2_Kx3, 4: vnnimatQ2_Kx4},
-			pair:   [maxTileCols + 1]pairFunc{4: vnnipairQ2_Kx4, 5: vnnipairQ2_Kx5, 6: vnnipairQ2_Kx6, 7: vnnipairQ2_Kx7, 8: vnnipairQ2_Kx8},
-			expand: vnniexpandQ2_K, wide: [maxTileCols + 1]wideFunc{4: vnnitileQ2_Kx4, 5: vnnitileQ2_Kx5, 6: vnnitileQ2_Kx6, 7: vnnitileQ2_Kx7, 8: vnnitileQ2_Kx8}},
+			pair:       [maxTileCols + 1]pairFunc{4: vnnipairQ2_Kx4, 5: vnnipairQ2_Kx5, 6: vnnipairQ2_Kx6, 7: vnnipairQ2_Kx7, 8: vnnipairQ2_Kx8},
+			expandPair: vnniexpandQ2_K, wide: [2][maxTileCols + 1]wideFunc{{4: vnnitile2Q2_Kx4, 5: vnnitile2Q2_Kx5, 6: vnnitile2Q2_Kx6, 7: vnnitile2Q2_Kx7, 8: vnnitile2Q2_Kx8},
+				{3: vnnitile4Q2_Kx3, 4: vnnitile4Q2_Kx4, 5: vnnitile4Q2_Kx5, 6: vnnitile4Q2_Kx6}}},
 		kernels.Q3_K: {mat: [maxCols + 1]matFunc{1: vnnimatQ3_Kx1, 2: vnnimatQ3_Kx2, 3: vnnimatQ3_Kx3, 4: vnnimatQ3_Kx4},
-			pair:   [maxTileCols + 1]pairFunc{4: vnnipairQ3_Kx4, 5: vnnipairQ3_Kx5, 6: vnnipairQ3_Kx6, 7: vnnipairQ3_Kx7, 8: vnnipairQ3_Kx8},
-			expand: vnniexpandQ3_K, wide: [maxTileCols + 1]wideFunc{4: vnnitileQ3_Kx4, 5: vnnitileQ3_Kx5, 6: vnnitileQ3_Kx6, 7: vnnitileQ3_Kx7, 8: vnnitileQ3_Kx8}},
+			pair:       [maxTileCols + 1]pairFunc{4: vnnipairQ3_Kx4, 5: vnnipairQ3_Kx5, 6: vnnipairQ3_Kx6, 7: vnnipairQ3_Kx7, 8: vnnipairQ3_Kx8},
+			expandPair: vnniexpandQ3_K, wide: [2][maxTileCols + 1]wideFunc{{4: vnnitile2Q3_Kx4, 5: vnnitile2Q3_Kx5, 6: vnnitile2Q3_Kx6, 7: vnnitile2Q3_Kx7, 8: vnnitile2Q3_Kx8},
+				{3: vnnitile4Q3_Kx3, 4: vnnitile4Q3_Kx4, 5: vnnitile4Q3_Kx5, 6: vnnitile4Q3_Kx6}}},
 		kernels.Q4_K: {mat: [maxCols + 1]matFunc{1: vnnimatQ4_Kx1, 2: vnnimatQ4_Kx2, 3: vnnimatQ4_Kx3, 4: vnnimatQ4_Kx4},
-			pair:   [maxTileCols + 1]pairFunc{4: vnnipairQ4_Kx4, 5: vnnipairQ4_Kx5, 6: vnnipairQ4_Kx6, 7: vnnipairQ4_Kx7, 8: vnnipairQ4_Kx8},
-			expand: vnniexpandQ4_K, wide: [maxTileCols + 1]wideFunc{4: vnnitileQ4_Kx4, 5: vnnitileQ4_Kx5, 6: vnnitileQ4_Kx6, 7: vnnitileQ4_Kx7, 8: vnnitileQ4_Kx8}},
+			pair:       [maxTileCols + 1]pairFunc{4: vnnipairQ4_Kx4, 5: vnnipairQ4_Kx5, 6: vnnipairQ4_Kx6, 7: vnnipairQ4_Kx7, 8: vnnipairQ4_Kx8},
+			expandPair: vnniexpandQ4_K, wide: [2][maxTileCols + 1]wideFunc{{4: vnnitile2Q4_Kx4, 5: vnnitile2Q4_Kx5, 6: vnnitile2Q4_Kx6, 7: vnnitile2Q4_Kx7, 8: vnnitile2Q4_Kx8},
+				{3: vnnitile4Q4_Kx3, 4: vnnitile4Q4_Kx4, 5: vnnitile4Q4_Kx5, 6: vnnitile4Q4_Kx6}}},
 		kernels.Q5_K: {mat: [maxCols + 1]matFunc{1: vnnimatQ5_Kx1, 2: vnnimatQ5_Kx2, 3: vnnimatQ5_Kx3, 4: vnnimatQ5_Kx4},
-			pair:   [maxTileCols + 1]pairFunc{4: vnnipairQ5_Kx4, 5: vnnipairQ5_Kx5, 6: vnnipairQ5_Kx6, 7: vnnipairQ5_Kx7, 8: vnnipairQ5_Kx8},
-			expand: vnniexpandQ5_K, wide: [maxTileCols + 1]wideFunc{4: vnnitileQ5_Kx4, 5: vnnitileQ5_Kx5, 6: vnnitileQ5_Kx6, 7: vnnitileQ5_Kx7, 8: vnnitileQ5_Kx8}},
+			pair:       [maxTileCols + 1]pairFunc{4: vnnipairQ5_Kx4, 5: vnnipairQ5_Kx5, 6: vnnipairQ5_Kx6, 7: vnnipairQ5_Kx7, 8: vnnipairQ5_Kx8},
+			expandPair: vnniexpandQ5_K, wide: [2][maxTileCols + 1]wideFunc{{4: vnnitile2Q5_Kx4, 5: vnnitile2Q5_Kx5, 6: vnnitile2Q5_Kx6, 7: vnnitile2Q5_Kx7, 8: vnnitile2Q5_Kx8},
+				{3: vnnitile4Q5_Kx3, 4: vnnitile4Q5_Kx4, 5: vnnitile4Q5_Kx5, 6: vnnitile4Q5_Kx6}}},
 		kernels.Q6_K: {mat: [maxCols + 1]matFunc{1: vnnimatQ6_Kx1, 2: vnnimatQ6_Kx2, 3: vnnimatQ6_Kx3, 4: vnnimatQ6_Kx4},
-			pair:   [maxTileCols + 1]pairFunc{4: vnnipairQ6_Kx4, 5: vnnipairQ6_Kx5, 6: vnnipairQ6_Kx6, 7: vnnipairQ6_Kx7, 8: vnnipairQ6_Kx8},
-			expand: vnniexpandQ6_K, wide: [maxTileCols + 1]wideFunc{4: vnnitileQ6_Kx4, 5: vnnitileQ6_Kx5, 6: vnnitileQ6_Kx6, 7: vnnitileQ6_Kx7, 8: vnnitileQ6_Kx8}},
+			pair:       [maxTileCols + 1]pairFunc{4: vnnipairQ6_Kx4, 5: vnnipairQ6_Kx5, 6: vnnipairQ6_Kx6, 7: vnnipairQ6_Kx7, 8: vnnipairQ6_Kx8},
+			expandPair: vnniexpandQ6_K, wide: [2][maxTileCols + 1]wideFunc{{4: vnnitile2Q6_Kx4, 5: vnnitile2Q6_Kx5, 6: vnnitile2Q6_Kx6, 7: vnnitile2Q6_Kx7, 8: vnnitile2Q6_Kx8},
+				{2: vnnitile4Q6_Kx2, 3: vnnitile4Q6_Kx3, 4: vnnitile4Q6_Kx4}}},
 	}
 	avx2Floats = [...]func(dst *float32, w *byte, blocks int){
 		kernels.Q4_0:   floatsQ4_0,

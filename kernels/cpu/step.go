@@ -29,7 +29,7 @@ type actRows struct {
 type scratch struct {
 	act         actRows
 	panel       []float32                    // dequantized panels (f32 mode)
-	expanded    []byte                       // two expanded panels
+	expanded    []byte                       // expanded panels
 	rows        [panelRows * rowStep]float32 // a part of a panel, see Device.row
 	q           []float32                    // (attnCols, dim)
 	scores      []float32                    // (attnCols, keyTile)
@@ -175,7 +175,7 @@ func (d *Device) reserveScratch() {
 			s.panel = make([]float32, floatPanels*panelRows*cols)
 		}
 		if d.ks.tile != nil {
-			s.expanded = make([]byte, 2*d.expandedBytes())
+			s.expanded = make([]byte, maxTilePanels*d.expandedBytes())
 		}
 		s.q = make([]float32, attnCols*dim)
 		s.acc = make([]float32, attnCols*dim)

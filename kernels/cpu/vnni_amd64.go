@@ -302,201 +302,330 @@ func vnnipairQ6_Kx7(dst *float32, ldd int, w *byte, stride int, act *byte, lda i
 func vnnipairQ6_Kx8(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
 
 //go:noescape
-func vnniexpandQ4_0(dst *byte, w *byte, blocks int)
+func vnniexpandQ4_0(dst *byte, w *byte, stride int, blocks int)
 
 //go:noescape
-func vnnitileQ4_0x4(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnnitile2Q4_0x4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnnitileQ4_0x5(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnnitile2Q4_0x5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnnitileQ4_0x6(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnnitile2Q4_0x6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnnitileQ4_0x7(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnnitile2Q4_0x7(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnnitileQ4_0x8(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnnitile2Q4_0x8(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnniexpandQ4_1(dst *byte, w *byte, blocks int)
+func vnnitile4Q4_0x3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnnitileQ4_1x4(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnnitile4Q4_0x4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnnitileQ4_1x5(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnnitile4Q4_0x5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnnitileQ4_1x6(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnnitile4Q4_0x6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnnitileQ4_1x7(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnniexpandQ4_1(dst *byte, w *byte, stride int, blocks int)
 
 //go:noescape
-func vnnitileQ4_1x8(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnnitile2Q4_1x4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnniexpandQ5_0(dst *byte, w *byte, blocks int)
+func vnnitile2Q4_1x5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnnitileQ5_0x4(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnnitile2Q4_1x6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnnitileQ5_0x5(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnnitile2Q4_1x7(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnnitileQ5_0x6(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnnitile2Q4_1x8(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnnitileQ5_0x7(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnnitile4Q4_1x3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnnitileQ5_0x8(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnnitile4Q4_1x4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnniexpandQ5_1(dst *byte, w *byte, blocks int)
+func vnnitile4Q4_1x5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnnitileQ5_1x4(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnnitile4Q4_1x6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnnitileQ5_1x5(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnniexpandQ5_0(dst *byte, w *byte, stride int, blocks int)
 
 //go:noescape
-func vnnitileQ5_1x6(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnnitile2Q5_0x4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnnitileQ5_1x7(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnnitile2Q5_0x5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnnitileQ5_1x8(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnnitile2Q5_0x6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnniexpandQ8_0(dst *byte, w *byte, blocks int)
+func vnnitile2Q5_0x7(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnnitileQ8_0x4(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnnitile2Q5_0x8(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnnitileQ8_0x5(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnnitile4Q5_0x3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnnitileQ8_0x6(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnnitile4Q5_0x4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnnitileQ8_0x7(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnnitile4Q5_0x5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnnitileQ8_0x8(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnnitile4Q5_0x6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnniexpandIQ4_NL(dst *byte, w *byte, blocks int)
+func vnniexpandQ5_1(dst *byte, w *byte, stride int, blocks int)
 
 //go:noescape
-func vnnitileIQ4_NLx4(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnnitile2Q5_1x4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnnitileIQ4_NLx5(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnnitile2Q5_1x5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnnitileIQ4_NLx6(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnnitile2Q5_1x6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnnitileIQ4_NLx7(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnnitile2Q5_1x7(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnnitileIQ4_NLx8(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnnitile2Q5_1x8(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnniexpandQ2_K(dst *byte, w *byte, blocks int)
+func vnnitile4Q5_1x3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnnitileQ2_Kx4(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnnitile4Q5_1x4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnnitileQ2_Kx5(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnnitile4Q5_1x5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnnitileQ2_Kx6(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnnitile4Q5_1x6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnnitileQ2_Kx7(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnniexpandQ8_0(dst *byte, w *byte, stride int, blocks int)
 
 //go:noescape
-func vnnitileQ2_Kx8(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnnitile2Q8_0x4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnniexpandQ3_K(dst *byte, w *byte, blocks int)
+func vnnitile2Q8_0x5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnnitileQ3_Kx4(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnnitile2Q8_0x6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnnitileQ3_Kx5(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnnitile2Q8_0x7(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnnitileQ3_Kx6(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnnitile2Q8_0x8(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnnitileQ3_Kx7(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnnitile4Q8_0x3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnnitileQ3_Kx8(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnnitile4Q8_0x4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnniexpandQ4_K(dst *byte, w *byte, blocks int)
+func vnnitile4Q8_0x5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnnitileQ4_Kx4(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnnitile4Q8_0x6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnnitileQ4_Kx5(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnniexpandIQ4_NL(dst *byte, w *byte, stride int, blocks int)
 
 //go:noescape
-func vnnitileQ4_Kx6(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnnitile2IQ4_NLx4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnnitileQ4_Kx7(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnnitile2IQ4_NLx5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnnitileQ4_Kx8(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnnitile2IQ4_NLx6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnniexpandQ5_K(dst *byte, w *byte, blocks int)
+func vnnitile2IQ4_NLx7(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnnitileQ5_Kx4(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnnitile2IQ4_NLx8(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnnitileQ5_Kx5(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnnitile4IQ4_NLx3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnnitileQ5_Kx6(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnnitile4IQ4_NLx4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnnitileQ5_Kx7(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnnitile4IQ4_NLx5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnnitileQ5_Kx8(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnnitile4IQ4_NLx6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnniexpandQ6_K(dst *byte, w *byte, blocks int)
+func vnniexpandQ2_K(dst *byte, w *byte, stride int, blocks int)
 
 //go:noescape
-func vnnitileQ6_Kx4(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnnitile2Q2_Kx4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnnitileQ6_Kx5(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnnitile2Q2_Kx5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnnitileQ6_Kx6(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnnitile2Q2_Kx6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnnitileQ6_Kx7(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnnitile2Q2_Kx7(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 //go:noescape
-func vnnitileQ6_Kx8(dst *float32, ldd int, x *byte, act *byte, lda int, blocks int, more int, next *byte, stride int)
+func vnnitile2Q2_Kx8(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
+
+//go:noescape
+func vnnitile4Q2_Kx3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
+
+//go:noescape
+func vnnitile4Q2_Kx4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
+
+//go:noescape
+func vnnitile4Q2_Kx5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
+
+//go:noescape
+func vnnitile4Q2_Kx6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
+
+//go:noescape
+func vnniexpandQ3_K(dst *byte, w *byte, stride int, blocks int)
+
+//go:noescape
+func vnnitile2Q3_Kx4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
+
+//go:noescape
+func vnnitile2Q3_Kx5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
+
+//go:noescape
+func vnnitile2Q3_Kx6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
+
+//go:noescape
+func vnnitile2Q3_Kx7(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
+
+//go:noescape
+func vnnitile2Q3_Kx8(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
+
+//go:noescape
+func vnnitile4Q3_Kx3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
+
+//go:noescape
+func vnnitile4Q3_Kx4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
+
+//go:noescape
+func vnnitile4Q3_Kx5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
+
+//go:noescape
+func vnnitile4Q3_Kx6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
+
+//go:noescape
+func vnniexpandQ4_K(dst *byte, w *byte, stride int, blocks int)
+
+//go:noescape
+func vnnitile2Q4_Kx4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
+
+//go:noescape
+func vnnitile2Q4_Kx5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
+
+//go:noescape
+func vnnitile2Q4_Kx6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
+
+//go:noescape
+func vnnitile2Q4_Kx7(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
+
+//go:noescape
+func vnnitile2Q4_Kx8(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
+
+//go:noescape
+func vnnitile4Q4_Kx3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
+
+//go:noescape
+func vnnitile4Q4_Kx4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
+
+//go:noescape
+func vnnitile4Q4_Kx5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
+
+//go:noescape
+func vnnitile4Q4_Kx6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
+
+//go:noescape
+func vnniexpandQ5_K(dst *byte, w *byte, stride int, blocks int)
+
+//go:noescape
+func vnnitile2Q5_Kx4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
+
+//go:noescape
+func vnnitile2Q5_Kx5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
+
+//go:noescape
+func vnnitile2Q5_Kx6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
+
+//go:noescape
+func vnnitile2Q5_Kx7(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
+
+//go:noescape
+func vnnitile2Q5_Kx8(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
+
+//go:noescape
+func vnnitile4Q5_Kx3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
+
+//go:noescape
+func vnnitile4Q5_Kx4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
+
+//go:noescape
+func vnnitile4Q5_Kx5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
+
+//go:noescape
+func vnnitile4Q5_Kx6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
+
+//go:noescape
+func vnniexpandQ6_K(dst *byte, w *byte, stride int, blocks int)
+
+//go:noescape
+func vnnitile2Q6_Kx4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
+
+//go:noescape
+func vnnitile2Q6_Kx5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
+
+//go:noescape
+func vnnitile2Q6_Kx6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
+
+//go:noescape
+func vnnitile2Q6_Kx7(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
+
+//go:noescape
+func vnnitile2Q6_Kx8(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
+
+//go:noescape
+func vnnitile4Q6_Kx2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
+
+//go:noescape
+func vnnitile4Q6_Kx3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
+
+//go:noescape
+func vnnitile4Q6_Kx4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 
 func vnnipeakInts(n int)

@@ -81,15 +81,21 @@ func integers() {
 	}
 	for _, s := range specs {
 		s = s.forISA()
+		if vnni {
+			expandWide(s)
+			for cols := tileFrom; cols <= tileCols; cols++ {
+				tileVNNI(s, 1, cols)
+			}
+			for cols := (s.quadCols() + 1) / 2; cols > 0 && cols <= s.quadCols(); cols++ {
+				tileVNNI(s, 2, cols)
+			}
+			continue
+		}
 		if !s.asStored() {
 			expand(s)
 		}
 		for cols := tileFrom; cols <= tileCols; cols++ {
-			if vnni {
-				tileVNNI(s, cols)
-			} else {
-				tileMat(s, cols)
-			}
+			tileMat(s, cols)
 		}
 	}
 }

@@ -13,13 +13,13 @@ import (
 //	d       8 × float32
 //	m       8 × float32 (types with minima)
 //	groups  one for every 32 columns:
-//	sc      for each sub-block 8 × (scale, scale) int16, or float32 with VNNI
+//	sc      for each sub-block 8 × (scale, scale) int16
 //	fold    of sub-blocks of 16: 8 × (minimum or −offset·scale of the first, of the
 //	        second) int16; of 32: 8 × minimum float32
 //	quads   8 × 32 bytes
 
 // asStored tells whether tiles take panels as they are: their levels are bytes.
-func (s spec) asStored() bool { return s.low == 8 && !vnni }
+func (s spec) asStored() bool { return s.low == 8 }
 
 func (s spec) xmAt() int { return 32 }
 func (s spec) xgroupAt() int {
@@ -43,14 +43,6 @@ func (s spec) xquadsAt() int {
 func (s spec) xgroupBytes() int { return s.xquadsAt() + 32*panelRows }
 func (s spec) xbytes() int      { return s.xgroupAt() + s.values/32*s.xgroupBytes() }
 
-// pitch is the distance of an expanded panel's vectors, in vectors.
-func pitch() int {
-	if vnni {
-		return 2
-	}
-	return 1
-}
-
 // expand writes blocks in expanded form.
 func expand(s spec) {
 	TEXT(label("%sexpand%s", prefix, s.name), NOSPLIT, "func(dst, w *byte, blocks int)")
@@ -67,7 +59,7 @@ func expand(s spec) {
 	if s.min {
 		v := YMM()
 		VCVTPH2PS(Mem{Base: w, Disp: 2 * panelRows}, v)
-		VMOVUPS(v, Mem{Base: dst, Disp: pitch() * s.xmAt()})
+		VMOVUPS(v, Mem{Base: dst, Disp: s.xmAt()})
 	}
 	if s.sub > 0 {
 		for p := range s.rounds() {
@@ -79,10 +71,10 @@ func expand(s spec) {
 		for _, j := range s.order(0, 8) {
 			q := YMM()
 			r.quad(j, wide{q})
-			store(q, Mem{Base: dst, Disp: pitch() * (s.xgroupAt() + g*s.xgroupBytes() + s.xquadsAt() + 32*j)})
+			store(q, Mem{Base: dst, Disp: s.xgroupAt() + g*s.xgroupBytes() + s.xquadsAt() + 32*j})
 		}
 	}
-	ADDQ(bytes(pitch()*s.xbytes()), dst)
+	ADDQ(bytes(s.xbytes()), dst)
 	ADDQ(bytes(s.blockBytes()), w)
 	DECQ(blocks)
 	JNZ(LabelRef("block"))
@@ -96,7 +88,7 @@ func (s spec) expandScales(dst, w reg.GPVirtual, p int) {
 	s.loadScales(sc, pair)
 	splitPair(pair, one, two)
 	at := func(g, disp int) Mem {
-		return Mem{Base: dst, Disp: pitch() * (s.xgroupAt() + g*s.xgroupBytes() + disp)}
+		return Mem{Base: dst, Disp: s.xgroupAt() + g*s.xgroupBytes() + disp}
 	}
 	if s.sub == 32 {
 		store(one, at(2*p, 0))

@@ -37,8 +37,13 @@ func (w wide) load(m Mem) {
 	}
 }
 
-// load2 (not emulated, as the next) loads 32 bytes at m and the 32 that are stride after them.
+// load2 loads 32 bytes at m and the 32 that are stride after them.
 func (w wide) load2(m Mem, stride reg.GPVirtual) {
+	if emulated {
+		load(m, w[0])
+		load(beyond(m, stride), w[1])
+		return
+	}
 	loadLow(m, w[0], w[0].AsY())
 	VINSERTI64X4(Imm(1), beyond(m, stride), w[0], w[0])
 }
@@ -69,6 +74,11 @@ func beyond(m Mem, stride reg.GPVirtual) Mem {
 
 // loadF16 makes float32 of eight binary16 at m and eight that are stride after them.
 func (w wide) loadF16(m Mem, stride reg.GPVirtual) {
+	if emulated {
+		VCVTPH2PS(m, w[0])
+		VCVTPH2PS(beyond(m, stride), w[1])
+		return
+	}
 	VCVTPH2PS(halves(m, stride), w[0])
 }
 
@@ -77,6 +87,11 @@ func (w wide) loadBytes(m Mem, stride reg.GPVirtual, signed bool) {
 	widen := VPMOVZXBW
 	if signed {
 		widen = VPMOVSXBW
+	}
+	if emulated {
+		widen(m, w[0])
+		widen(beyond(m, stride), w[1])
+		return
 	}
 	widen(halves(m, stride), w[0])
 }
@@ -121,10 +136,10 @@ func (w wide) dot(m Mem, q wide) {
 	}
 }
 
-// pairs multiplies pairs of int16 at m by those of w and adds the two products.
-func (w wide) pairs(m Mem) {
+// pairs multiplies pairs of int16 by those of a and adds the two products.
+func (w wide) pairs(a wide) {
 	for i, v := range w {
-		VPMADDWD(part(m, i), v, v)
+		VPMADDWD(a[i], v, v)
 	}
 }
 
@@ -170,6 +185,19 @@ func (w wide) addScaled(m Mem, a wide) {
 			VFMADD231PS(f, a[i], v)
 		} else {
 			VFMADD231PS_BCST(m, a[i], v)
+		}
+	}
+}
+
+// subScaled takes off a times the float32 at m, rounded once.
+func (w wide) subScaled(m Mem, a wide) {
+	for i, v := range w {
+		if emulated {
+			f := YMM()
+			VBROADCASTSS(m, f)
+			VFNMADD231PS(f, a[i], v)
+		} else {
+			VFNMADD231PS_BCST(m, a[i], v)
 		}
 	}
 }
@@ -227,6 +255,34 @@ func (w wide) lookUp(m Mem) {
 	load(m, t)
 	for _, v := range w {
 		VPSHUFB(v, t, v)
+	}
+}
+
+// shuffle picks bytes of from by the constant m, which repeats 16 bytes.
+func (w wide) shuffle(m Mem, from wide) {
+	order := newWide()
+	if w.full() {
+		VBROADCASTI32X4(m, order[0])
+	}
+	for i, v := range w {
+		if w.full() {
+			VPSHUFB(order[0], from[i], v)
+		} else {
+			VPSHUFB(m, from[i], v)
+		}
+	}
+}
+
+// addConst adds the constant m, which repeats four bytes, to 16-bit lanes.
+func (w wide) addConst(m Mem) {
+	for _, v := range w {
+		if w.full() {
+			c := ZMM()
+			VPBROADCASTD(m, c)
+			VPADDW(c, v, v)
+		} else {
+			VPADDW(m, v, v)
+		}
 	}
 }
 
