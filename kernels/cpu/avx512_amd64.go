@@ -123,3 +123,6 @@ func geluMul512(dst *float32, a *float32, b *float32, vecs int)
 
 //go:noescape
 func powers512(dst *float32, x *float32, top float32, scale float32, vecs int) float32
+
+//go:noescape
+func quantize512(dst *byte, x *float32, fours int)

@@ -18737,3 +18737,372 @@ done:
 	MOVSS        X2, ret+32(FP)
 	VZEROUPPER
 	RET
+
+// func quantize512(dst *byte, x *float32, fours int)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, AVX512_VNNI
+TEXT ·quantize512(SB), NOSPLIT, $0-24
+	MOVQ            dst+0(FP), AX
+	MOVQ            x+8(FP), CX
+	MOVQ            fours+16(FP), DX
+	MOVL            $0x00000101, BX
+	KMOVW           BX, K1
+	MOVL            $0x00000202, BX
+	KMOVW           BX, K2
+	MOVL            $0x00000808, BX
+	KMOVW           BX, K3
+	MOVL            $0x00004040, BX
+	KMOVW           BX, K4
+	MOVL            $0x00003f3f, BX
+	KMOVW           BX, K5
+	VPMOVZXBD       recordOrder<>+0(SB), Z0
+	VPMOVZXBD       lessShifts<>+0(SB), Z1
+	VBROADCASTI64X4 ones8<>+0(SB), Z2
+	VPXORD          Z3, Z3, Z3
+	VBROADCASTSS    top<>+0(SB), X4
+	VPMOVZXBD       firstTwo<>+0(SB), Z5
+	VPMOVZXBD       lastTwo<>+0(SB), Z6
+
+loop:
+	VMOVUPS      (CX), Z7
+	VMOVUPS      64(CX), Z8
+	VMOVUPS      128(CX), Z9
+	VMOVUPS      192(CX), Z10
+	VMOVUPS      256(CX), Z11
+	VMOVUPS      320(CX), Z12
+	VMOVUPS      384(CX), Z13
+	VMOVUPS      448(CX), Z14
+	VRANGEPS     $0x0b, Z7, Z8, Z15
+	VRANGEPS     $0x0b, Z9, Z10, Z16
+	VRANGEPS     $0x0b, Z11, Z12, Z17
+	VRANGEPS     $0x0b, Z13, Z14, Z18
+	VUNPCKHPS    Z16, Z15, Z19
+	VUNPCKLPS    Z16, Z15, Z15
+	VMAXPS       Z19, Z15, Z15
+	VUNPCKHPS    Z18, Z17, Z16
+	VUNPCKLPS    Z18, Z17, Z17
+	VMAXPS       Z16, Z17, Z17
+	VUNPCKHPD    Z17, Z15, Z16
+	VUNPCKLPD    Z17, Z15, Z15
+	VMAXPS       Z16, Z15, Z15
+	VSHUFF32X4   $0x4e, Z15, Z15, Z16
+	VMAXPS       Z16, Z15, Z15
+	VSHUFF32X4   $0xb1, Z15, Z15, Z16
+	VMAXPS       Z16, Z15, Z15
+	VCMPPS.BCST  $0x0d, tiny<>+0(SB), X15, K6
+	VDIVPS.Z     X4, X15, K6, X20
+	VDIVPS.Z     X15, X4, K6, X21
+	VSHUFF32X4   $0x00, Z21, Z21, Z15
+	VPERMILPS    $0x00, Z15, Z16
+	VMULPS       Z16, Z7, Z7
+	VCVTPS2DQ    Z7, Z7
+	VMULPS       Z16, Z8, Z8
+	VCVTPS2DQ    Z8, Z8
+	VPACKSSDW    Z8, Z7, Z7
+	VPERMILPS    $0x55, Z15, Z8
+	VMULPS       Z8, Z9, Z9
+	VCVTPS2DQ    Z9, Z9
+	VMULPS       Z8, Z10, Z10
+	VCVTPS2DQ    Z10, Z10
+	VPACKSSDW    Z10, Z9, Z9
+	VPERMILPS    $0xaa, Z15, Z8
+	VMULPS       Z8, Z11, Z11
+	VCVTPS2DQ    Z11, Z11
+	VMULPS       Z8, Z12, Z12
+	VCVTPS2DQ    Z12, Z12
+	VPACKSSDW    Z12, Z11, Z11
+	VPERMILPS    $0xff, Z15, Z8
+	VMULPS       Z8, Z13, Z13
+	VCVTPS2DQ    Z13, Z13
+	VMULPS       Z8, Z14, Z14
+	VCVTPS2DQ    Z14, Z14
+	VPACKSSDW    Z14, Z13, Z13
+	VPACKSSWB    Z9, Z7, Z7
+	VPERMD       Z7, Z0, Z7
+	VMOVDQA32    Z3, Z9
+	VPDPBUSD     Z7, Z2, Z9
+	VPSHUFD      $0x4e, Z9, Z8
+	VPADDD       Z8, Z9, Z9
+	VPSHUFD      $0xb1, Z9, Z8
+	VPADDD       Z8, Z9, Z9
+	VSHUFI32X4   $0xb1, Z9, Z9, Z8
+	VPUNPCKLWD   Z8, Z9, Z12
+	VPADDD       Z8, Z9, K5, Z9
+	VMOVDQA32    Z8, K4, Z9
+	VPSLLVD      Z1, Z9, Z10
+	VPSUBD       Z10, Z3, Z10
+	VPERMPS      Z20, Z5, Z8
+	VMOVAPS      Z8, K1, Z10
+	VCVTDQ2PS    Z9, Z9
+	VMULPS       Z8, Z9, K2, Z10
+	VPSHUFD      $0x00, Z12, K3, Z10
+	VINSERTI64X4 $0x01, Y10, Z7, Z8
+	VMOVDQU32    Z8, (AX)
+	VSHUFI64X2   $0xee, Z10, Z7, Z8
+	VMOVDQU32    Z8, 64(AX)
+	VPACKSSWB    Z13, Z11, Z11
+	VPERMD       Z11, Z0, Z11
+	VMOVDQA32    Z3, Z8
+	VPDPBUSD     Z11, Z2, Z8
+	VPSHUFD      $0x4e, Z8, Z7
+	VPADDD       Z7, Z8, Z8
+	VPSHUFD      $0xb1, Z8, Z7
+	VPADDD       Z7, Z8, Z8
+	VSHUFI32X4   $0xb1, Z8, Z8, Z7
+	VPUNPCKLWD   Z7, Z8, Z10
+	VPADDD       Z7, Z8, K5, Z8
+	VMOVDQA32    Z7, K4, Z8
+	VPSLLVD      Z1, Z8, Z9
+	VPSUBD       Z9, Z3, Z9
+	VPERMPS      Z20, Z6, Z7
+	VMOVAPS      Z7, K1, Z9
+	VCVTDQ2PS    Z8, Z8
+	VMULPS       Z7, Z8, K2, Z9
+	VPSHUFD      $0x00, Z10, K3, Z9
+	VINSERTI64X4 $0x01, Y9, Z11, Z7
+	VMOVDQU32    Z7, 128(AX)
+	VSHUFI64X2   $0xee, Z9, Z11, Z7
+	VMOVDQU32    Z7, 192(AX)
+	ADDQ         $0x00000100, AX
+	ADDQ         $0x00000200, CX
+	DECQ         DX
+	JNZ          loop
+	VZEROUPPER
+	RET
+
+DATA recordOrder<>+0(SB)/1, $0x00
+DATA recordOrder<>+1(SB)/1, $0x04
+DATA recordOrder<>+2(SB)/1, $0x08
+DATA recordOrder<>+3(SB)/1, $0x0c
+DATA recordOrder<>+4(SB)/1, $0x01
+DATA recordOrder<>+5(SB)/1, $0x05
+DATA recordOrder<>+6(SB)/1, $0x09
+DATA recordOrder<>+7(SB)/1, $0x0d
+DATA recordOrder<>+8(SB)/1, $0x02
+DATA recordOrder<>+9(SB)/1, $0x06
+DATA recordOrder<>+10(SB)/1, $0x0a
+DATA recordOrder<>+11(SB)/1, $0x0e
+DATA recordOrder<>+12(SB)/1, $0x03
+DATA recordOrder<>+13(SB)/1, $0x07
+DATA recordOrder<>+14(SB)/1, $0x0b
+DATA recordOrder<>+15(SB)/1, $0x0f
+DATA recordOrder<>+16(SB)/1, $0x00
+DATA recordOrder<>+17(SB)/1, $0x04
+DATA recordOrder<>+18(SB)/1, $0x08
+DATA recordOrder<>+19(SB)/1, $0x0c
+DATA recordOrder<>+20(SB)/1, $0x01
+DATA recordOrder<>+21(SB)/1, $0x05
+DATA recordOrder<>+22(SB)/1, $0x09
+DATA recordOrder<>+23(SB)/1, $0x0d
+DATA recordOrder<>+24(SB)/1, $0x02
+DATA recordOrder<>+25(SB)/1, $0x06
+DATA recordOrder<>+26(SB)/1, $0x0a
+DATA recordOrder<>+27(SB)/1, $0x0e
+DATA recordOrder<>+28(SB)/1, $0x03
+DATA recordOrder<>+29(SB)/1, $0x07
+DATA recordOrder<>+30(SB)/1, $0x0b
+DATA recordOrder<>+31(SB)/1, $0x0f
+GLOBL recordOrder<>(SB), RODATA|NOPTR, $32
+
+DATA lessShifts<>+0(SB)/1, $0x00
+DATA lessShifts<>+1(SB)/1, $0x00
+DATA lessShifts<>+2(SB)/1, $0x03
+DATA lessShifts<>+3(SB)/1, $0x00
+DATA lessShifts<>+4(SB)/1, $0x04
+DATA lessShifts<>+5(SB)/1, $0x07
+DATA lessShifts<>+6(SB)/1, $0x05
+DATA lessShifts<>+7(SB)/1, $0x05
+DATA lessShifts<>+8(SB)/1, $0x00
+DATA lessShifts<>+9(SB)/1, $0x00
+DATA lessShifts<>+10(SB)/1, $0x03
+DATA lessShifts<>+11(SB)/1, $0x00
+DATA lessShifts<>+12(SB)/1, $0x04
+DATA lessShifts<>+13(SB)/1, $0x07
+DATA lessShifts<>+14(SB)/1, $0x05
+DATA lessShifts<>+15(SB)/1, $0x05
+DATA lessShifts<>+16(SB)/1, $0x00
+DATA lessShifts<>+17(SB)/1, $0x00
+DATA lessShifts<>+18(SB)/1, $0x03
+DATA lessShifts<>+19(SB)/1, $0x00
+DATA lessShifts<>+20(SB)/1, $0x04
+DATA lessShifts<>+21(SB)/1, $0x07
+DATA lessShifts<>+22(SB)/1, $0x05
+DATA lessShifts<>+23(SB)/1, $0x05
+DATA lessShifts<>+24(SB)/1, $0x00
+DATA lessShifts<>+25(SB)/1, $0x00
+DATA lessShifts<>+26(SB)/1, $0x03
+DATA lessShifts<>+27(SB)/1, $0x00
+DATA lessShifts<>+28(SB)/1, $0x04
+DATA lessShifts<>+29(SB)/1, $0x07
+DATA lessShifts<>+30(SB)/1, $0x05
+DATA lessShifts<>+31(SB)/1, $0x05
+GLOBL lessShifts<>(SB), RODATA|NOPTR, $32
+
+DATA ones8<>+0(SB)/1, $0x01
+DATA ones8<>+1(SB)/1, $0x01
+DATA ones8<>+2(SB)/1, $0x01
+DATA ones8<>+3(SB)/1, $0x01
+DATA ones8<>+4(SB)/1, $0x01
+DATA ones8<>+5(SB)/1, $0x01
+DATA ones8<>+6(SB)/1, $0x01
+DATA ones8<>+7(SB)/1, $0x01
+DATA ones8<>+8(SB)/1, $0x01
+DATA ones8<>+9(SB)/1, $0x01
+DATA ones8<>+10(SB)/1, $0x01
+DATA ones8<>+11(SB)/1, $0x01
+DATA ones8<>+12(SB)/1, $0x01
+DATA ones8<>+13(SB)/1, $0x01
+DATA ones8<>+14(SB)/1, $0x01
+DATA ones8<>+15(SB)/1, $0x01
+DATA ones8<>+16(SB)/1, $0x01
+DATA ones8<>+17(SB)/1, $0x01
+DATA ones8<>+18(SB)/1, $0x01
+DATA ones8<>+19(SB)/1, $0x01
+DATA ones8<>+20(SB)/1, $0x01
+DATA ones8<>+21(SB)/1, $0x01
+DATA ones8<>+22(SB)/1, $0x01
+DATA ones8<>+23(SB)/1, $0x01
+DATA ones8<>+24(SB)/1, $0x01
+DATA ones8<>+25(SB)/1, $0x01
+DATA ones8<>+26(SB)/1, $0x01
+DATA ones8<>+27(SB)/1, $0x01
+DATA ones8<>+28(SB)/1, $0x01
+DATA ones8<>+29(SB)/1, $0x01
+DATA ones8<>+30(SB)/1, $0x01
+DATA ones8<>+31(SB)/1, $0x01
+GLOBL ones8<>(SB), RODATA|NOPTR, $32
+
+DATA top<>+0(SB)/1, $0x00
+DATA top<>+1(SB)/1, $0x00
+DATA top<>+2(SB)/1, $0xfe
+DATA top<>+3(SB)/1, $0x42
+DATA top<>+4(SB)/1, $0x00
+DATA top<>+5(SB)/1, $0x00
+DATA top<>+6(SB)/1, $0xfe
+DATA top<>+7(SB)/1, $0x42
+DATA top<>+8(SB)/1, $0x00
+DATA top<>+9(SB)/1, $0x00
+DATA top<>+10(SB)/1, $0xfe
+DATA top<>+11(SB)/1, $0x42
+DATA top<>+12(SB)/1, $0x00
+DATA top<>+13(SB)/1, $0x00
+DATA top<>+14(SB)/1, $0xfe
+DATA top<>+15(SB)/1, $0x42
+DATA top<>+16(SB)/1, $0x00
+DATA top<>+17(SB)/1, $0x00
+DATA top<>+18(SB)/1, $0xfe
+DATA top<>+19(SB)/1, $0x42
+DATA top<>+20(SB)/1, $0x00
+DATA top<>+21(SB)/1, $0x00
+DATA top<>+22(SB)/1, $0xfe
+DATA top<>+23(SB)/1, $0x42
+DATA top<>+24(SB)/1, $0x00
+DATA top<>+25(SB)/1, $0x00
+DATA top<>+26(SB)/1, $0xfe
+DATA top<>+27(SB)/1, $0x42
+DATA top<>+28(SB)/1, $0x00
+DATA top<>+29(SB)/1, $0x00
+DATA top<>+30(SB)/1, $0xfe
+DATA top<>+31(SB)/1, $0x42
+GLOBL top<>(SB), RODATA|NOPTR, $32
+
+DATA firstTwo<>+0(SB)/1, $0x00
+DATA firstTwo<>+1(SB)/1, $0x00
+DATA firstTwo<>+2(SB)/1, $0x00
+DATA firstTwo<>+3(SB)/1, $0x00
+DATA firstTwo<>+4(SB)/1, $0x00
+DATA firstTwo<>+5(SB)/1, $0x00
+DATA firstTwo<>+6(SB)/1, $0x00
+DATA firstTwo<>+7(SB)/1, $0x00
+DATA firstTwo<>+8(SB)/1, $0x01
+DATA firstTwo<>+9(SB)/1, $0x01
+DATA firstTwo<>+10(SB)/1, $0x01
+DATA firstTwo<>+11(SB)/1, $0x01
+DATA firstTwo<>+12(SB)/1, $0x01
+DATA firstTwo<>+13(SB)/1, $0x01
+DATA firstTwo<>+14(SB)/1, $0x01
+DATA firstTwo<>+15(SB)/1, $0x01
+DATA firstTwo<>+16(SB)/1, $0x00
+DATA firstTwo<>+17(SB)/1, $0x00
+DATA firstTwo<>+18(SB)/1, $0x00
+DATA firstTwo<>+19(SB)/1, $0x00
+DATA firstTwo<>+20(SB)/1, $0x00
+DATA firstTwo<>+21(SB)/1, $0x00
+DATA firstTwo<>+22(SB)/1, $0x00
+DATA firstTwo<>+23(SB)/1, $0x00
+DATA firstTwo<>+24(SB)/1, $0x01
+DATA firstTwo<>+25(SB)/1, $0x01
+DATA firstTwo<>+26(SB)/1, $0x01
+DATA firstTwo<>+27(SB)/1, $0x01
+DATA firstTwo<>+28(SB)/1, $0x01
+DATA firstTwo<>+29(SB)/1, $0x01
+DATA firstTwo<>+30(SB)/1, $0x01
+DATA firstTwo<>+31(SB)/1, $0x01
+GLOBL firstTwo<>(SB), RODATA|NOPTR, $32
+
+DATA lastTwo<>+0(SB)/1, $0x02
+DATA lastTwo<>+1(SB)/1, $0x02
+DATA lastTwo<>+2(SB)/1, $0x02
+DATA lastTwo<>+3(SB)/1, $0x02
+DATA lastTwo<>+4(SB)/1, $0x02
+DATA lastTwo<>+5(SB)/1, $0x02
+DATA lastTwo<>+6(SB)/1, $0x02
+DATA lastTwo<>+7(SB)/1, $0x02
+DATA lastTwo<>+8(SB)/1, $0x03
+DATA lastTwo<>+9(SB)/1, $0x03
+DATA lastTwo<>+10(SB)/1, $0x03
+DATA lastTwo<>+11(SB)/1, $0x03
+DATA lastTwo<>+12(SB)/1, $0x03
+DATA lastTwo<>+13(SB)/1, $0x03
+DATA lastTwo<>+14(SB)/1, $0x03
+DATA lastTwo<>+15(SB)/1, $0x03
+DATA lastTwo<>+16(SB)/1, $0x02
+DATA lastTwo<>+17(SB)/1, $0x02
+DATA lastTwo<>+18(SB)/1, $0x02
+DATA lastTwo<>+19(SB)/1, $0x02
+DATA lastTwo<>+20(SB)/1, $0x02
+DATA lastTwo<>+21(SB)/1, $0x02
+DATA lastTwo<>+22(SB)/1, $0x02
+DATA lastTwo<>+23(SB)/1, $0x02
+DATA lastTwo<>+24(SB)/1, $0x03
+DATA lastTwo<>+25(SB)/1, $0x03
+DATA lastTwo<>+26(SB)/1, $0x03
+DATA lastTwo<>+27(SB)/1, $0x03
+DATA lastTwo<>+28(SB)/1, $0x03
+DATA lastTwo<>+29(SB)/1, $0x03
+DATA lastTwo<>+30(SB)/1, $0x03
+DATA lastTwo<>+31(SB)/1, $0x03
+GLOBL lastTwo<>(SB), RODATA|NOPTR, $32
+
+DATA tiny<>+0(SB)/1, $0x60
+DATA tiny<>+1(SB)/1, $0x42
+DATA tiny<>+2(SB)/1, $0xa2
+DATA tiny<>+3(SB)/1, $0x0d
+DATA tiny<>+4(SB)/1, $0x60
+DATA tiny<>+5(SB)/1, $0x42
+DATA tiny<>+6(SB)/1, $0xa2
+DATA tiny<>+7(SB)/1, $0x0d
+DATA tiny<>+8(SB)/1, $0x60
+DATA tiny<>+9(SB)/1, $0x42
+DATA tiny<>+10(SB)/1, $0xa2
+DATA tiny<>+11(SB)/1, $0x0d
+DATA tiny<>+12(SB)/1, $0x60
+DATA tiny<>+13(SB)/1, $0x42
+DATA tiny<>+14(SB)/1, $0xa2
+DATA tiny<>+15(SB)/1, $0x0d
+DATA tiny<>+16(SB)/1, $0x60
+DATA tiny<>+17(SB)/1, $0x42
+DATA tiny<>+18(SB)/1, $0xa2
+DATA tiny<>+19(SB)/1, $0x0d
+DATA tiny<>+20(SB)/1, $0x60
+DATA tiny<>+21(SB)/1, $0x42
+DATA tiny<>+22(SB)/1, $0xa2
+DATA tiny<>+23(SB)/1, $0x0d
+DATA tiny<>+24(SB)/1, $0x60
+DATA tiny<>+25(SB)/1, $0x42
+DATA tiny<>+26(SB)/1, $0xa2
+DATA tiny<>+27(SB)/1, $0x0d
+DATA tiny<>+28(SB)/1, $0x60
+DATA tiny<>+29(SB)/1, $0x42
+DATA tiny<>+30(SB)/1, $0xa2
+DATA tiny<>+31(SB)/1, $0x0d
+GLOBL tiny<>(SB), RODATA|NOPTR, $32

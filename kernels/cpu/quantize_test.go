@@ -31,7 +31,7 @@ func TestQuantizeBytes(t *testing.T) {
 		rows = append(rows, slices.Repeat([]float32{-1, inf}, 16), slices.Repeat([]float32{2, float32(math.NaN())}, 16))
 	}
 	for range 500 {
-		rows = append(rows, floatsFor(rng, 32*(1+rng.IntN(3))))
+		rows = append(rows, floatsFor(rng, 32*(1+rng.IntN(9))))
 	}
 	for _, path := range Paths() {
 		ks, _ := choose(path)

@@ -17,6 +17,15 @@ func with512(s kernelSet) kernelSet {
 	s.fmatAcc = func(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count, ahead int, alpha *float32) {
 		fmats512[t][cols](dst, ldd, w, stride, x, ldx, k, count, ahead, alpha)
 	}
+	s.quantize32 = func(dst []byte, x []float32) {
+		n := len(x) &^ 127
+		if n > 0 {
+			quantize512(&dst[0], &x[0], n/128)
+		}
+		if n < len(x) {
+			quantize32AVX2(&dst[n/32*act32Bytes], &x[n], (len(x)-n)/32)
+		}
+	}
 	s.softmax = func(s *float32, _, lo, hi int, scale float32, st *softState) float32 {
 		return softmax512(s, lo, hi, scale, (*float32)(unsafe.Pointer(st)))
 	}

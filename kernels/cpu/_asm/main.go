@@ -38,6 +38,7 @@ func main() {
 		gated512("siluMul", false)
 		gated512("geluMul", true)
 		powers512()
+		quantize512()
 	case "vnniemu":
 		ConstraintExpr("amd64,!purego,vnniemu")
 		vnni, emulated, prefix, tileCols, tileFrom = true, true, "emu", 1, 1
