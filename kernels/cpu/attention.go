@@ -166,51 +166,85 @@ func (t *tile) seen(base, pos int) (lo, hi int) {
 
 // keys folds the keys and values of one tile into all columns that see any.
 func (t *tile) keys(base, first, rows int) {
-	for r := 0; r < rows; {
+	r, end := 0, rows
+	for r < end && !t.sees(base, first+r) {
+		r++
+	}
+	for r < end && !t.sees(base, first+end-1) {
+		end--
+	}
+	if (end-r)*t.n >= widened {
+		t.foldWide(base, first, r, end)
+		return
+	}
+	for r < end {
 		lo, hi := t.seen(base, first+r)
-		end := r + 1
-		for end < rows {
-			l, h := t.seen(base, first+end)
+		same := r + 1
+		for same < end {
+			l, h := t.seen(base, first+same)
 			if l != lo || h != hi {
 				break
 			}
-			end++
+			same++
 		}
-		if lo < hi {
-			t.fold(base, lo, hi, r*t.n, end*t.n)
-		}
-		r = end
+		t.fold(base, lo, hi, r*t.n, same*t.n)
+		r = same
 	}
+}
+
+// sees tells whether a query at pos sees any key of the tile at base.
+func (t *tile) sees(base, pos int) bool {
+	lo, hi := t.seen(base, pos)
+	return lo < hi
+}
+
+// fold: columns [c0, c1) see keys [lo, hi) of the tile at base.
+func (t *tile) fold(base, lo, hi, c0, c1 int) {
+	t.score(base, lo, hi, c0, c1)
+	t.soften(lo, hi, c0, c1)
+	t.weigh(base, lo, hi, c0, c1)
 }
 
 // widened is from how many columns on a tile of keys and values is turned into
 // float32 once for all of them.
 const widened = 12
 
-// fold: columns [c0, c1) see keys [lo, hi) of the tile at base.
-func (t *tile) fold(base, lo, hi, c0, c1 int) {
-	ks, dim, wide := t.d.ks, t.a.HeadDim, t.layer.dim
-	whole := c1-c0 >= widened
-	if whole {
-		t.widen(base, lo, hi)
-		t.columns(c0, c1, func(c, cols int) {
-			ks.fmat(kernels.F32, cols, &t.sc.scores[c*keyTile], 4*keyTile, (*byte)(unsafe.Pointer(&t.sc.keys[0])), 4*wide*panelRows,
-				&t.sc.q[c*dim], 4*dim, dim, panels(hi), 0)
-		})
-	} else {
-		t.score(base, lo, hi, c0, c1)
+// foldWide folds the tile at base, turned into float32, into rows [r0, r1), which all
+// see some of it: keys [from, to) together, what only some see row by row.
+func (t *tile) foldWide(base, first, r0, r1 int) {
+	ks, sc, dim, wide := t.d.ks, t.sc, t.a.HeadDim, t.layer.dim
+	lo, to := t.seen(base, first+r0)
+	from, hi := t.seen(base, first+r1-1)
+	to = max(from, to)
+	t.widen(base, lo, hi)
+	t.columns(r0*t.n, r1*t.n, func(c, cols int) {
+		ks.fmat(kernels.F32, cols, &sc.scores[c*keyTile], 4*keyTile, (*byte)(unsafe.Pointer(&sc.keys[0])), 4*wide*panelRows,
+			&sc.q[c*dim], 4*dim, dim, panels(hi), 0)
+	})
+	for r := r0; r < r1; r++ {
+		l, h := t.seen(base, first+r)
+		t.soften(l, h, r*t.n, (r+1)*t.n)
+		t.weighWide(l, min(from, h), r*t.n, (r+1)*t.n)
 	}
-	for i := c0; i < c1; i++ {
-		t.sc.alpha[i] = t.soften(t.sc.scores[i*keyTile:(i+1)*keyTile], lo, hi, &t.sc.state[i])
+	t.weighWide(from, to, r0*t.n, r1*t.n)
+	for r := r0; r < r1; r++ {
+		_, h := t.seen(base, first+r)
+		t.weighWide(to, h, r*t.n, (r+1)*t.n)
 	}
-	if !whole {
-		t.weigh(base, lo, hi, c0, c1)
+}
+
+// weighWide adds values [lo, hi), turned into float32, to columns [c0, c1), after
+// these were multiplied by their alpha, once.
+func (t *tile) weighWide(lo, hi, c0, c1 int) {
+	if lo >= hi {
 		return
 	}
+	ks, sc, wide := t.d.ks, t.sc, t.layer.dim
 	t.columns(c0, c1, func(c, cols int) {
-		ks.fmatAcc(kernels.F32, cols, &t.sc.acc[c*wide], 4*wide, (*byte)(unsafe.Pointer(&t.sc.vals[lo*panelRows])), 4*keyTile*panelRows,
-			&t.sc.scores[c*keyTile+lo], 4*keyTile, hi-lo, wide/panelRows, 0, &t.sc.alpha[c])
+		ks.fmatAcc(kernels.F32, cols, &sc.acc[c*wide], 4*wide, (*byte)(unsafe.Pointer(&sc.vals[lo*panelRows])), 4*keyTile*panelRows,
+			&sc.scores[c*keyTile+lo], 4*keyTile, hi-lo, wide/panelRows, 0, &sc.alpha[c])
 	})
+	copy(sc.alpha[c0:c1], sc.ones)
 }
 
 // columns cuts columns [c0, c1) into near-equal tiles of what a kernel takes.
@@ -305,14 +339,16 @@ func (t *tile) ahead(from, base, lo, hi, b int, values bool) int {
 	return keys - from
 }
 
-// soften turns the scores of one column into weights.
-func (t *tile) soften(s []float32, lo, hi int, st *softState) float32 {
-	scale := t.a.Scale
-	if c := float64(t.a.SoftCap); c > 0 {
-		for i := lo; i < hi; i++ {
-			s[i] = float32(c * math.Tanh(float64(s[i]*scale)/c))
+// soften turns the scores of columns [c0, c1) into weights of keys [lo, hi).
+func (t *tile) soften(lo, hi, c0, c1 int) {
+	for c := c0; c < c1; c++ {
+		s, scale := t.sc.scores[c*keyTile:(c+1)*keyTile], t.a.Scale
+		if most := float64(t.a.SoftCap); most > 0 {
+			for i := lo; i < hi; i++ {
+				s[i] = float32(most * math.Tanh(float64(s[i]*scale)/most))
+			}
+			scale = 1
 		}
-		scale = 1
+		t.sc.alpha[c] = t.d.ks.softmax(&s[0], panels(hi), lo, hi, scale, &t.sc.state[c])
 	}
-	return t.d.ks.softmax(&s[0], panels(hi), lo, hi, scale, st)
 }
