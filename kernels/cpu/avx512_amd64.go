@@ -126,3 +126,21 @@ func powers512(dst *float32, x *float32, top float32, scale float32, vecs int) f
 
 //go:noescape
 func quantize512(dst *byte, x *float32, fours int)
+
+//go:noescape
+func scaleMul512(dst *float32, a *float32, w *float32, f float32, vecs int)
+
+//go:noescape
+func add512(dst *float32, a *float32, vecs int)
+
+//go:noescape
+func half512(dst *uint16, x *float32, vecs int)
+
+//go:noescape
+func widen512F32(dst *float32, src *byte, vecs int)
+
+//go:noescape
+func widen512F16(dst *float32, src *byte, vecs int)
+
+//go:noescape
+func widen512BF16(dst *float32, src *byte, vecs int)

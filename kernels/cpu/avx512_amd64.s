@@ -19106,3 +19106,250 @@ DATA tiny<>+29(SB)/1, $0x42
 DATA tiny<>+30(SB)/1, $0xa2
 DATA tiny<>+31(SB)/1, $0x0d
 GLOBL tiny<>(SB), RODATA|NOPTR, $32
+
+// func scaleMul512(dst *float32, a *float32, w *float32, f float32, vecs int)
+// Requires: AVX, AVX512F
+TEXT ·scaleMul512(SB), NOSPLIT, $0-40
+	VBROADCASTSS f+24(FP), Z0
+	MOVQ         dst+0(FP), AX
+	MOVQ         a+8(FP), CX
+	MOVQ         w+16(FP), DX
+	MOVQ         vecs+32(FP), BX
+
+by4:
+	CMPQ    BX, $0x04
+	JL      by4end
+	VMULPS  (CX), Z0, Z1
+	VMULPS  (DX), Z1, Z1
+	VMOVUPS Z1, (AX)
+	VMULPS  64(CX), Z0, Z1
+	VMULPS  64(DX), Z1, Z1
+	VMOVUPS Z1, 64(AX)
+	VMULPS  128(CX), Z0, Z1
+	VMULPS  128(DX), Z1, Z1
+	VMOVUPS Z1, 128(AX)
+	VMULPS  192(CX), Z0, Z1
+	VMULPS  192(DX), Z1, Z1
+	VMOVUPS Z1, 192(AX)
+	ADDQ    $0x00000100, AX
+	ADDQ    $0x00000100, CX
+	ADDQ    $0x00000100, DX
+	SUBQ    $0x04, BX
+	JMP     by4
+
+by4end:
+by1:
+	CMPQ    BX, $0x01
+	JL      by1end
+	VMULPS  (CX), Z0, Z1
+	VMULPS  (DX), Z1, Z1
+	VMOVUPS Z1, (AX)
+	ADDQ    $0x40, AX
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, DX
+	SUBQ    $0x01, BX
+	JMP     by1
+
+by1end:
+	VZEROUPPER
+	RET
+
+// func add512(dst *float32, a *float32, vecs int)
+// Requires: AVX, AVX512F
+TEXT ·add512(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ vecs+16(FP), DX
+
+by4:
+	CMPQ    DX, $0x04
+	JL      by4end
+	VMOVUPS (AX), Z0
+	VADDPS  (CX), Z0, Z0
+	VMOVUPS Z0, (AX)
+	VMOVUPS 64(AX), Z0
+	VADDPS  64(CX), Z0, Z0
+	VMOVUPS Z0, 64(AX)
+	VMOVUPS 128(AX), Z0
+	VADDPS  128(CX), Z0, Z0
+	VMOVUPS Z0, 128(AX)
+	VMOVUPS 192(AX), Z0
+	VADDPS  192(CX), Z0, Z0
+	VMOVUPS Z0, 192(AX)
+	ADDQ    $0x00000100, AX
+	ADDQ    $0x00000100, CX
+	SUBQ    $0x04, DX
+	JMP     by4
+
+by4end:
+by1:
+	CMPQ    DX, $0x01
+	JL      by1end
+	VMOVUPS (AX), Z0
+	VADDPS  (CX), Z0, Z0
+	VMOVUPS Z0, (AX)
+	ADDQ    $0x40, AX
+	ADDQ    $0x40, CX
+	SUBQ    $0x01, DX
+	JMP     by1
+
+by1end:
+	VZEROUPPER
+	RET
+
+// func half512(dst *uint16, x *float32, vecs int)
+// Requires: AVX, AVX512F
+TEXT ·half512(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ vecs+16(FP), DX
+
+by4:
+	CMPQ      DX, $0x04
+	JL        by4end
+	VMOVUPS   (CX), Z0
+	VCVTPS2PH $0x00, Z0, (AX)
+	VMOVUPS   64(CX), Z0
+	VCVTPS2PH $0x00, Z0, 32(AX)
+	VMOVUPS   128(CX), Z0
+	VCVTPS2PH $0x00, Z0, 64(AX)
+	VMOVUPS   192(CX), Z0
+	VCVTPS2PH $0x00, Z0, 96(AX)
+	ADDQ      $0x00000080, AX
+	ADDQ      $0x00000100, CX
+	SUBQ      $0x04, DX
+	JMP       by4
+
+by4end:
+by1:
+	CMPQ      DX, $0x01
+	JL        by1end
+	VMOVUPS   (CX), Z0
+	VCVTPS2PH $0x00, Z0, (AX)
+	ADDQ      $0x20, AX
+	ADDQ      $0x40, CX
+	SUBQ      $0x01, DX
+	JMP       by1
+
+by1end:
+	VZEROUPPER
+	RET
+
+// func widen512F32(dst *float32, src *byte, vecs int)
+// Requires: AVX, AVX512F
+TEXT ·widen512F32(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ vecs+16(FP), DX
+
+by4:
+	CMPQ    DX, $0x04
+	JL      by4end
+	VMOVUPS (CX), Z0
+	VMOVUPS Z0, (AX)
+	VMOVUPS 64(CX), Z0
+	VMOVUPS Z0, 64(AX)
+	VMOVUPS 128(CX), Z0
+	VMOVUPS Z0, 128(AX)
+	VMOVUPS 192(CX), Z0
+	VMOVUPS Z0, 192(AX)
+	ADDQ    $0x00000100, AX
+	ADDQ    $0x00000100, CX
+	SUBQ    $0x04, DX
+	JMP     by4
+
+by4end:
+by1:
+	CMPQ    DX, $0x01
+	JL      by1end
+	VMOVUPS (CX), Z0
+	VMOVUPS Z0, (AX)
+	ADDQ    $0x40, AX
+	ADDQ    $0x40, CX
+	SUBQ    $0x01, DX
+	JMP     by1
+
+by1end:
+	VZEROUPPER
+	RET
+
+// func widen512F16(dst *float32, src *byte, vecs int)
+// Requires: AVX, AVX512F
+TEXT ·widen512F16(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ vecs+16(FP), DX
+
+by4:
+	CMPQ      DX, $0x04
+	JL        by4end
+	VCVTPH2PS (CX), Z0
+	VMOVUPS   Z0, (AX)
+	VCVTPH2PS 32(CX), Z0
+	VMOVUPS   Z0, 64(AX)
+	VCVTPH2PS 64(CX), Z0
+	VMOVUPS   Z0, 128(AX)
+	VCVTPH2PS 96(CX), Z0
+	VMOVUPS   Z0, 192(AX)
+	ADDQ      $0x00000100, AX
+	ADDQ      $0x00000080, CX
+	SUBQ      $0x04, DX
+	JMP       by4
+
+by4end:
+by1:
+	CMPQ      DX, $0x01
+	JL        by1end
+	VCVTPH2PS (CX), Z0
+	VMOVUPS   Z0, (AX)
+	ADDQ      $0x40, AX
+	ADDQ      $0x20, CX
+	SUBQ      $0x01, DX
+	JMP       by1
+
+by1end:
+	VZEROUPPER
+	RET
+
+// func widen512BF16(dst *float32, src *byte, vecs int)
+// Requires: AVX, AVX512F
+TEXT ·widen512BF16(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ vecs+16(FP), DX
+
+by4:
+	CMPQ      DX, $0x04
+	JL        by4end
+	VPMOVZXWD (CX), Z0
+	VPSLLD    $0x10, Z0, Z0
+	VMOVUPS   Z0, (AX)
+	VPMOVZXWD 32(CX), Z0
+	VPSLLD    $0x10, Z0, Z0
+	VMOVUPS   Z0, 64(AX)
+	VPMOVZXWD 64(CX), Z0
+	VPSLLD    $0x10, Z0, Z0
+	VMOVUPS   Z0, 128(AX)
+	VPMOVZXWD 96(CX), Z0
+	VPSLLD    $0x10, Z0, Z0
+	VMOVUPS   Z0, 192(AX)
+	ADDQ      $0x00000100, AX
+	ADDQ      $0x00000080, CX
+	SUBQ      $0x04, DX
+	JMP       by4
+
+by4end:
+by1:
+	CMPQ      DX, $0x01
+	JL        by1end
+	VPMOVZXWD (CX), Z0
+	VPSLLD    $0x10, Z0, Z0
+	VMOVUPS   Z0, (AX)
+	ADDQ      $0x40, AX
+	ADDQ      $0x20, CX
+	SUBQ      $0x01, DX
+	JMP       by1
+
+by1end:
+	VZEROUPPER
+	RET

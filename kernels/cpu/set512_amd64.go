@@ -29,6 +29,35 @@ func with512(s kernelSet) kernelSet {
 	s.softmax = func(s *float32, _, lo, hi int, scale float32, st *softState) float32 {
 		return softmax512(s, lo, hi, scale, (*float32)(unsafe.Pointer(st)))
 	}
+	s.scaleMul = func(dst, a, w []float32, f float32) {
+		n := len(dst) &^ 15
+		if n > 0 {
+			scaleMul512(&dst[0], &a[0], &w[0], f, n/16)
+		}
+		scaleMul(dst[n:], a[n:], w[n:], f)
+	}
+	s.add = func(dst, a []float32) {
+		n := len(dst) &^ 15
+		if n > 0 {
+			add512(&dst[0], &a[0], n/16)
+		}
+		add(dst[n:], a[n:])
+	}
+	s.half = func(t kernels.DType, dst []uint16, x []float32) {
+		n := 0
+		if t == kernels.F16 {
+			if n = len(x) &^ 15; n > 0 {
+				half512(&dst[0], &x[0], n/16)
+			}
+		}
+		half(t, dst[n:], x[n:])
+	}
+	s.widen = func(t kernels.DType, dst *float32, src *byte, vecs int) {
+		widen512[t](dst, src, vecs/2)
+		if n := vecs &^ 1 * panelRows; vecs%2 > 0 {
+			avx2Widen[t](at(dst, 4*n), at(src, n*t.BlockBytes()), 1)
+		}
+	}
 	s.siluMul = func(dst, a, b []float32) {
 		n := len(dst) &^ 15
 		if n > 0 {
@@ -57,6 +86,8 @@ func with512(s kernelSet) kernelSet {
 	}
 	return s
 }
+
+var widen512 = [...]func(dst *float32, src *byte, vecs int){kernels.F32: widen512F32, kernels.F16: widen512F16, kernels.BF16: widen512BF16}
 
 // By type and number of columns.
 var fmats512 = [...][maxFloatCols + 1]fmatAccFunc{

@@ -16,7 +16,7 @@ type floatType = struct {
 	size int
 }
 
-// loadFloats reads eight values as float32.
+// loadFloats reads the values of a vector as float32.
 func loadFloats(t floatType, m Mem, dst reg.VecVirtual) {
 	switch t.name {
 	case "F16":

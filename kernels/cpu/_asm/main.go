@@ -39,6 +39,12 @@ func main() {
 		gated512("geluMul", true)
 		powers512()
 		quantize512()
+		scaleMul512()
+		add512()
+		half512()
+		for _, t := range floatTypes {
+			widen512(t)
+		}
 	case "vnniemu":
 		ConstraintExpr("amd64,!purego,vnniemu")
 		vnni, emulated, prefix, tileCols, tileFrom = true, true, "emu", 1, 1

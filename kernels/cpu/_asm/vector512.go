@@ -50,12 +50,18 @@ func exp512(v []reg.VecVirtual, masks []reg.OpmaskVirtual) {
 	}
 }
 
-// vectors512 walks 16·vecs values of the named pointers, each512 vectors at a time.
-func vectors512(names []string, body func(at []Mem, n int)) {
+// pointer is a parameter that points to values of size bytes.
+type pointer struct {
+	name string
+	size int
+}
+
+// vectors512 walks 16·vecs values of the pointers, each512 vectors at a time.
+func vectors512(pointers []pointer, body func(at []Mem, n int)) {
 	var ptrs []reg.GPVirtual
 	var at []Mem
-	for _, n := range names {
-		p := Load(Param(n), GP64()).(reg.GPVirtual)
+	for _, s := range pointers {
+		p := Load(Param(s.name), GP64()).(reg.GPVirtual)
 		ptrs, at = append(ptrs, p), append(at, Mem{Base: p})
 	}
 	left := Load(Param("vecs"), GP64())
@@ -65,8 +71,8 @@ func vectors512(names []string, body func(at []Mem, n int)) {
 		CMPQ(left, Imm(uint64(n)))
 		JL(LabelRef(tag + "end"))
 		body(at, n)
-		for _, p := range ptrs {
-			ADDQ(bytes(64*n), p)
+		for i, p := range ptrs {
+			ADDQ(bytes(16*pointers[i].size*n), p)
 		}
 		SUBQ(Imm(uint64(n)), left)
 		JMP(LabelRef(tag))
@@ -80,7 +86,7 @@ func vectors512(names []string, body func(at []Mem, n int)) {
 func gated512(name string, gelu bool) {
 	TEXT(name+"512", NOSPLIT, "func(dst, a, b *float32, vecs int)")
 	Pragma("noescape")
-	vectors512([]string{"dst", "a", "b"}, func(at []Mem, n int) {
+	vectors512([]pointer{{"dst", 4}, {"a", 4}, {"b", 4}}, func(at []Mem, n int) {
 		v, e := zmms(n), zmms(n)
 		for i := range v {
 			VMOVUPS(at[1].Offset(64*i), v[i])
@@ -100,6 +106,56 @@ func gated512(name string, gelu bool) {
 			VDIVPS(e[i], v[i], v[i])
 			VMULPS(at[2].Offset(64*i), v[i], v[i])
 			VMOVUPS(v[i], at[0].Offset(64*i))
+		}
+	})
+}
+
+func scaleMul512() {
+	TEXT("scaleMul512", NOSPLIT, "func(dst, a, w *float32, f float32, vecs int)")
+	Pragma("noescape")
+	f := ZMM()
+	VBROADCASTSS(paramMem("f"), f)
+	vectors512([]pointer{{"dst", 4}, {"a", 4}, {"w", 4}}, func(at []Mem, n int) {
+		for i, v := range zmms(n) {
+			VMULPS(at[1].Offset(64*i), f, v)
+			VMULPS(at[2].Offset(64*i), v, v)
+			VMOVUPS(v, at[0].Offset(64*i))
+		}
+	})
+}
+
+func add512() {
+	TEXT("add512", NOSPLIT, "func(dst, a *float32, vecs int)")
+	Pragma("noescape")
+	vectors512([]pointer{{"dst", 4}, {"a", 4}}, func(at []Mem, n int) {
+		for i, v := range zmms(n) {
+			VMOVUPS(at[0].Offset(64*i), v)
+			VADDPS(at[1].Offset(64*i), v, v)
+			VMOVUPS(v, at[0].Offset(64*i))
+		}
+	})
+}
+
+// half512: see half.
+func half512() {
+	TEXT("half512", NOSPLIT, "func(dst *uint16, x *float32, vecs int)")
+	Pragma("noescape")
+	vectors512([]pointer{{"dst", 2}, {"x", 4}}, func(at []Mem, n int) {
+		for i, v := range zmms(n) {
+			VMOVUPS(at[1].Offset(64*i), v)
+			VCVTPS2PH(Imm(0), v, at[0].Offset(32*i))
+		}
+	})
+}
+
+// widen512: see widen; vecs are of sixteen values.
+func widen512(t floatType) {
+	TEXT(label("widen512%s", t.name), NOSPLIT, "func(dst *float32, src *byte, vecs int)")
+	Pragma("noescape")
+	vectors512([]pointer{{"dst", 4}, {"src", t.size}}, func(at []Mem, n int) {
+		for i, v := range zmms(n) {
+			loadFloats(t, at[1].Offset(16*t.size*i), v)
+			VMOVUPS(v, at[0].Offset(64*i))
 		}
 	})
 }
