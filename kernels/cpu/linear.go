@@ -8,7 +8,7 @@ import (
 
 // chunkBytes bounds the quantized input that is multiplied by all of a thread's
 // panels before the next rows, so that it stays in the second-level cache.
-const chunkBytes = 192 << 10
+const chunkBytes = 256 << 10
 
 // weightsAhead is how many bytes before they are read float weights are fetched.
 const weightsAhead = 1024
@@ -48,7 +48,7 @@ func (d *Device) runCuts(th int, l *linearStage, act *actRows, rows, s0, s1 int)
 	for i := range l.mats {
 		o := &l.mats[i]
 		w := &d.weights[o.W]
-		from, to := d.columns(w.t.Rows, s0, s1)
+		from, to := d.columns(w.t.Rows, rows, s0, s1)
 		if from < to {
 			d.multiply(th, l, o, w, act, rows, from, to)
 		}
@@ -56,7 +56,7 @@ func (d *Device) runCuts(th int, l *linearStage, act *actRows, rows, s0, s1 int)
 	for i := range l.post {
 		o := &l.post[i]
 		width := d.regs[o.Dst].width
-		from, to := d.columns(width, s0, s1)
+		from, to := d.columns(width, rows, s0, s1)
 		from, to = from*panelRows, min(to*panelRows, width)
 		if from >= to {
 			continue
@@ -67,13 +67,17 @@ func (d *Device) runCuts(th int, l *linearStage, act *actRows, rows, s0, s1 int)
 	}
 }
 
-// columns is which panels of n columns cuts [s0, s1) are; pairs of panels
-// stay together.
-func (d *Device) columns(n, s0, s1 int) (from, to int) {
+// columns is which panels of n columns cuts [s0, s1) are, for a number of rows; those
+// of a tile stay together.
+func (d *Device) columns(n, rows, s0, s1 int) (from, to int) {
 	n, all := panels(n), cuts*d.active
-	from, _ = share((n+1)/2, s0, all)
-	to, _ = share((n+1)/2, s1, all)
-	return 2 * from, min(2*to, n)
+	unit := 2
+	if d.ks.tile != nil && rows >= d.ks.tileRows {
+		unit = maxTilePanels
+	}
+	from, _ = share(tiles(n, unit), s0, all)
+	to, _ = share(tiles(n, unit), s1, all)
+	return unit * from, min(unit*to, n)
 }
 
 // prepare norms and quantizes the input: all rows by every thread for itself if

@@ -202,13 +202,13 @@ func (b *pairMat) scalePair() {
 func (b *pairMat) halves() {
 	s := b.s
 	var total []wide
-	if s.offset != 0 {
+	if s.offset != 0 && !s.startsHalves() {
 		total = b.offset()
 	}
 	one, two := b.scales(Mem{Base: b.sc})
 	r := b.reader(b.group, 0)
 	for i, sc := range []wide{one, two} {
-		acc := b.dot(r, 4*i, 4*i+4, nil)
+		acc := b.dot(r, 4*i, 4*i+4, s.startOfHalf(b.a, i))
 		for c, v := range acc {
 			if total == nil {
 				v.times(sc)

@@ -220,7 +220,7 @@ func (b *blocks256) scalePairVNNI(group, sc reg.GPVirtual) {
 	} else {
 		splitPair(pair, one, pair)
 		for i, scale := range []reg.VecVirtual{one, pair} {
-			acc := b.floatSums(s.reader(group, i*s.groupBytes(), b.mask), 0, 8)
+			acc := b.floatSums(s.reader(group, i*s.groupBytes(), b.mask), 0, 8, nil)
 			for c, v := range acc {
 				v.times(wide{scale})
 				b.addFloat(c, v)
@@ -234,12 +234,26 @@ func (b *blocks256) scalePairVNNI(group, sc reg.GPVirtual) {
 	}
 }
 
+// startsHalves tells whether blocks of activations hold what the offset takes off the
+// sums of their halves.
+func (s spec) startsHalves() bool { return s.offset == 32 }
+
+// startOfHalf makes what the sums of half i of a group start from; or it is nil.
+func (s spec) startOfHalf(a columns, i int) func(c int, v wide) {
+	if !s.startsHalves() {
+		return nil
+	}
+	return func(c int, v wide) { v.spread(a.at(c, act32LessHalves+4*i)) }
+}
+
 // halvesVNNI does a group with two scales.
 func (b *blocks256) halvesVNNI(group reg.GPVirtual, pair, one reg.VecVirtual) {
-	s, total := b.s, narrow(b.cols)
-	if s.offset != 0 {
+	s := b.s
+	var total []wide
+	if s.offset != 0 && !s.startsHalves() {
 		off := YMM()
 		s.negated(pair, off)
+		total = narrow(b.cols)
 		for c, v := range total {
 			v.spread(b.a.at(c, act32Halves))
 			VPMADDWD(off, v[0], v[0])
@@ -249,16 +263,16 @@ func (b *blocks256) halvesVNNI(group reg.GPVirtual, pair, one reg.VecVirtual) {
 	splitPair(pair, one, pair)
 	r := s.reader(group, 0, b.mask)
 	for i, scale := range []reg.VecVirtual{one, pair} {
-		acc := b.floatSums(r, 4*i, 4*i+4)
-		if i == 0 && s.offset == 0 {
-			total = acc
-		}
+		acc := b.floatSums(r, 4*i, 4*i+4, s.startOfHalf(b.a, i))
 		for c, v := range acc {
-			if i == 0 && s.offset == 0 {
+			if total == nil {
 				v.times(wide{scale})
 			} else {
 				total[c].add(v, wide{scale})
 			}
+		}
+		if total == nil {
+			total = acc
 		}
 	}
 	for c, v := range total {
@@ -267,10 +281,10 @@ func (b *blocks256) halvesVNNI(group reg.GPVirtual, pair, one reg.VecVirtual) {
 	b.a.advance(act32Bytes)
 }
 
-// floatSums are the sums of quads [from, to) in float32.
-func (b *blocks256) floatSums(r *reader, from, to int) []wide {
+// floatSums are the sums of quads [from, to) in float32, with what start gives.
+func (b *blocks256) floatSums(r *reader, from, to int, start func(c int, v wide)) []wide {
 	acc := narrow(b.cols)
-	b.s.dotQuadsVNNI(r, from, to, b.a, acc, b.none, nil)
+	b.s.dotQuadsVNNI(r, from, to, b.a, acc, b.none, start)
 	for _, v := range acc {
 		v.float()
 	}
