@@ -68,13 +68,20 @@ func agreeOnVectors(a, b *kernelSet, rng *rand.Rand) bool {
 		ks.add(dst, z)
 		keep(ks.sumSquares(x), ks.largest(x), ks.powers(dst, x, 5, 1.5))
 		keep()
-		var st softState
-		st.reset()
-		scores := make([]float32, keyTile)
+		const cols = 17
+		var st [cols]softState
+		for c := range st {
+			st[c].reset()
+		}
+		scores, alpha := make([]float32, cols*keyTile), make([]float32, cols)
 		for _, seen := range [][2]int{{0, keyTile}, {0, 5}, {7, 24}, {33, keyTile}, {15, 49}} {
-			copy(scores, x)
-			alpha := ks.softmax(&scores[0], panels(seen[1]), seen[0], seen[1], 0.3, &st)
-			all = append(append(append(all, scores[:seen[1]]...), st.max, alpha), st.sum[:]...)
+			for c := range cols {
+				copy(scores[c*keyTile:], x[c:][:keyTile])
+			}
+			ks.softmax(&scores[0], cols, panels(seen[1]), seen[0], seen[1], 0.3, &st[0], &alpha[0])
+			for c := range cols {
+				all = append(append(append(all, scores[c*keyTile:][:seen[1]]...), st[c].max, alpha[c]), st[c].sum[:]...)
+			}
 		}
 		return all
 	}

@@ -178,18 +178,22 @@ func (t *tile) keys(base, first, rows int) {
 		return
 	}
 	for r < end {
-		lo, hi := t.seen(base, first+r)
-		same := r + 1
-		for same < end {
-			l, h := t.seen(base, first+same)
-			if l != lo || h != hi {
-				break
-			}
-			same++
-		}
+		lo, hi, same := t.alike(base, first, r, end)
 		t.fold(base, lo, hi, r*t.n, same*t.n)
 		r = same
 	}
+}
+
+// alike is the range of keys that rows from r on see, of those before end, and the
+// first that sees others.
+func (t *tile) alike(base, first, r, end int) (lo, hi, other int) {
+	lo, hi = t.seen(base, first+r)
+	for other = r + 1; other < end; other++ {
+		if l, h := t.seen(base, first+other); l != lo || h != hi {
+			break
+		}
+	}
+	return lo, hi, other
 }
 
 // sees tells whether a query at pos sees any key of the tile at base.
@@ -210,7 +214,7 @@ func (t *tile) fold(base, lo, hi, c0, c1 int) {
 const widened = 12
 
 // foldWide folds the tile at base, turned into float32, into rows [r0, r1), which all
-// see some of it: keys [from, to) together, what only some see row by row.
+// see some of it: keys [from, to) together, what only some see apart.
 func (t *tile) foldWide(base, first, r0, r1 int) {
 	ks, sc, dim, wide := t.d.ks, t.sc, t.a.HeadDim, t.layer.dim
 	lo, to := t.seen(base, first+r0)
@@ -221,15 +225,17 @@ func (t *tile) foldWide(base, first, r0, r1 int) {
 		ks.fmat(kernels.F32, cols, &sc.scores[c*keyTile], 4*keyTile, (*byte)(unsafe.Pointer(&sc.keys[0])), 4*wide*panelRows,
 			&sc.q[c*dim], 4*dim, dim, panels(hi), 0)
 	})
-	for r := r0; r < r1; r++ {
-		l, h := t.seen(base, first+r)
-		t.soften(l, h, r*t.n, (r+1)*t.n)
-		t.weighWide(l, min(from, h), r*t.n, (r+1)*t.n)
+	for r := r0; r < r1; {
+		l, h, other := t.alike(base, first, r, r1)
+		t.soften(l, h, r*t.n, other*t.n)
+		t.weighWide(l, min(from, h), r*t.n, other*t.n)
+		r = other
 	}
 	t.weighWide(from, to, r0*t.n, r1*t.n)
-	for r := r0; r < r1; r++ {
-		_, h := t.seen(base, first+r)
-		t.weighWide(to, h, r*t.n, (r+1)*t.n)
+	for r := r0; r < r1; {
+		_, h, other := t.alike(base, first, r, r1)
+		t.weighWide(to, h, r*t.n, other*t.n)
+		r = other
 	}
 }
 
@@ -341,14 +347,14 @@ func (t *tile) ahead(from, base, lo, hi, b int, values bool) int {
 
 // soften turns the scores of columns [c0, c1) into weights of keys [lo, hi).
 func (t *tile) soften(lo, hi, c0, c1 int) {
-	for c := c0; c < c1; c++ {
-		s, scale := t.sc.scores[c*keyTile:(c+1)*keyTile], t.a.Scale
-		if most := float64(t.a.SoftCap); most > 0 {
-			for i := lo; i < hi; i++ {
-				s[i] = float32(most * math.Tanh(float64(s[i]*scale)/most))
+	scale := t.a.Scale
+	if most := float64(t.a.SoftCap); most > 0 {
+		for c := c0; c < c1; c++ {
+			for i, s := range t.sc.scores[c*keyTile+lo : c*keyTile+hi] {
+				t.sc.scores[c*keyTile+lo+i] = float32(most * math.Tanh(float64(s*scale)/most))
 			}
-			scale = 1
 		}
-		t.sc.alpha[c] = t.d.ks.softmax(&s[0], panels(hi), lo, hi, scale, &t.sc.state[c])
+		scale = 1
 	}
+	t.d.ks.softmax(&t.sc.scores[c0*keyTile], c1-c0, panels(hi), lo, hi, scale, &t.sc.state[c0], &t.sc.alpha[c0])
 }

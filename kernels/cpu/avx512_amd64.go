@@ -113,7 +113,7 @@ func fmat512BF16x11(dst *float32, ldd int, w *byte, stride int, x *float32, ldx 
 func fmat512BF16x12(dst *float32, ldd int, w *byte, stride int, x *float32, ldx int, k int, count int, ahead int, alpha *float32)
 
 //go:noescape
-func softmax512(s *float32, lo int, hi int, scale float32, st *float32) float32
+func softmax512(s *float32, cols int, lo int, hi int, scale float32, st *float32, alpha *float32)
 
 //go:noescape
 func siluMul512(dst *float32, a *float32, b *float32, vecs int)

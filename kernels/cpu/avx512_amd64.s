@@ -17384,195 +17384,232 @@ done:
 	VZEROUPPER
 	RET
 
-// func softmax512(s *float32, lo int, hi int, scale float32, st *float32) float32
-// Requires: AVX, AVX512DQ, AVX512F, BMI, BMI2, SSE
-TEXT ·softmax512(SB), NOSPLIT, $0-44
-	MOVQ              s+0(FP), AX
-	MOVQ              lo+8(FP), CX
-	MOVQ              hi+16(FP), DX
-	MOVQ              st+32(FP), BX
-	MOVQ              $-1, SI
-	BZHIQ             DX, SI, SI
-	MOVQ              $-1, DX
+// func softmax512(s *float32, cols int, lo int, hi int, scale float32, st *float32, alpha *float32)
+// Requires: AVX, AVX512DQ, AVX512F, BMI, BMI2
+TEXT ·softmax512(SB), NOSPLIT, $0-56
+	MOVQ         lo+16(FP), AX
+	MOVQ         hi+24(FP), CX
+	MOVQ         $-1, DX
+	BZHIQ        CX, DX, DX
+	MOVQ         $-1, CX
+	BZHIQ        AX, CX, CX
+	ANDNQ        DX, CX, DX
+	KMOVW        DX, K1
+	SHRQ         $0x10, DX
+	KMOVW        DX, K2
+	SHRQ         $0x10, DX
+	KMOVW        DX, K3
+	SHRQ         $0x10, DX
+	KMOVW        DX, K4
+	VBROADCASTSS scale+32(FP), Z0
+	VBROADCASTSS softNegInf<>+0(SB), Z1
+	MOVQ         s+0(FP), AX
+	MOVQ         st+40(FP), CX
+	MOVQ         alpha+48(FP), DX
+	MOVQ         cols+8(FP), BX
+
+tops:
+	VMOVAPS       Z1, Z2
+	VMULPS        (AX), Z0, K1, Z2
+	VMOVAPS       Z1, Z3
+	VMULPS        64(AX), Z0, K2, Z3
+	VMOVAPS       Z1, Z4
+	VMULPS        128(AX), Z0, K3, Z4
+	VMOVAPS       Z1, Z5
+	VMULPS        192(AX), Z0, K4, Z5
+	VBROADCASTSS  (CX), Z6
+	VMAXPS        Z2, Z3, Z3
+	VMAXPS        Z4, Z6, Z6
+	VMAXPS        Z5, Z3, Z3
+	VMAXPS        Z3, Z6, Z6
+	VEXTRACTF32X8 $0x01, Z6, Y2
+	VMAXPS        Y6, Y2, Y2
+	VEXTRACTF128  $0x01, Y2, X3
+	VMAXPS        X3, X2, X2
+	VMOVHLPS      X2, X2, X3
+	VMAXPS        X3, X2, X2
+	VMOVSHDUP     X2, X3
+	VMAXPS        X3, X2, X2
+	VMOVSS        (CX), X3
+	VMOVSS        X2, (CX)
+	VSUBSS        X2, X3, X3
+	VMOVSS        X3, (DX)
+	ADDQ          $0x00000100, AX
+	ADDQ          $0x40, CX
+	ADDQ          $0x04, DX
+	DECQ          BX
+	JNZ           tops
+	MOVQ          alpha+48(FP), AX
+	MOVQ          cols+8(FP), CX
+
+alphas:
+	MOVQ              $+65535, DX
 	BZHIQ             CX, DX, DX
-	ANDNQ             SI, DX, SI
-	KMOVW             SI, K1
-	SHRQ              $0x10, SI
-	KMOVW             SI, K2
-	SHRQ              $0x10, SI
-	KMOVW             SI, K3
-	SHRQ              $0x10, SI
-	KMOVW             SI, K4
-	VBROADCASTSS      scale+24(FP), Z0
-	VBROADCASTSS      softNegInf<>+0(SB), Z1
-	VMOVAPS           Z1, Z2
-	VMULPS            (AX), Z0, K1, Z2
-	VMOVAPS           Z1, Z3
-	VMULPS            64(AX), Z0, K2, Z3
-	VMOVAPS           Z1, Z4
-	VMULPS            128(AX), Z0, K3, Z4
-	VMOVAPS           Z1, Z1
-	VMULPS            192(AX), Z0, K4, Z1
-	VBROADCASTSS      (BX), Z0
-	VMAXPS            Z2, Z3, Z5
-	VMAXPS            Z4, Z0, Z0
-	VMAXPS            Z1, Z5, Z5
-	VMAXPS            Z5, Z0, Z0
-	VEXTRACTF32X8     $0x01, Z0, Y5
-	VMAXPS            Y0, Y5, Y5
-	VEXTRACTF128      $0x01, Y5, X0
-	VMAXPS            X0, X5, X5
-	VMOVHLPS          X5, X5, X0
-	VMAXPS            X0, X5, X5
-	VMOVSHDUP         X5, X0
-	VMAXPS            X0, X5, X5
-	VBROADCASTSS      X5, Z0
-	VBROADCASTSS      (BX), Z5
-	VMOVSS            X0, (BX)
-	VSUBPS            Z0, Z2, Z2
-	VSUBPS            Z0, Z3, Z3
-	VSUBPS            Z0, Z4, Z4
-	VSUBPS            Z0, Z1, Z1
-	VSUBPS            Z0, Z5, Z5
+	KMOVW             DX, K5
+	VMOVUPS.Z         (AX), K5, Z1
+	VMAXPS.BCST       expMin<>+0(SB), Z1, Z1
+	VMINPS.BCST       expMax<>+0(SB), Z1, Z1
+	VMULPS.BCST       log2e<>+0(SB), Z1, Z2
+	VADDPS.BCST       toInt<>+0(SB), Z2, Z2
+	VSUBPS.BCST       toInt<>+0(SB), Z2, Z3
+	VFNMADD231PS.BCST ln2hi<>+0(SB), Z3, Z1
+	VMULPS.BCST       ln2lo<>+0(SB), Z3, Z4
+	VSUBPS            Z4, Z1, Z1
+	VMULPS.BCST       expC0<>+0(SB), Z1, Z4
+	VADDPS.BCST       expC1<>+0(SB), Z4, Z4
+	VMULPS            Z1, Z4, Z4
+	VADDPS.BCST       expC2<>+0(SB), Z4, Z4
+	VMULPS            Z1, Z4, Z4
+	VADDPS.BCST       expC3<>+0(SB), Z4, Z4
+	VMULPS            Z1, Z4, Z4
+	VADDPS.BCST       expC4<>+0(SB), Z4, Z4
+	VMULPS            Z1, Z4, Z4
+	VADDPS.BCST       expC5<>+0(SB), Z4, Z4
+	VMULPS            Z1, Z1, Z3
+	VMULPS            Z3, Z4, Z4
+	VADDPS            Z1, Z4, Z4
+	VADDPS.BCST       one<>+0(SB), Z4, Z4
+	VPSLLD            $0x17, Z2, Z2
+	VPADDD            Z2, Z4, Z1
+	VMOVUPS           Z1, K5, (AX)
+	ADDQ              $0x40, AX
+	SUBQ              $0x10, CX
+	JG                alphas
+	MOVQ              s+0(FP), AX
+	MOVQ              st+40(FP), CX
+	MOVQ              alpha+48(FP), DX
+	MOVQ              cols+8(FP), BX
+
+weights:
+	VBROADCASTSS      (CX), Z5
+	VMULPS.Z          (AX), Z0, K1, Z1
+	VSUBPS            Z5, Z1, Z1
+	VMULPS.Z          64(AX), Z0, K2, Z2
+	VSUBPS            Z5, Z2, Z2
+	VMULPS.Z          128(AX), Z0, K3, Z3
+	VSUBPS            Z5, Z3, Z3
+	VMULPS.Z          192(AX), Z0, K4, Z4
+	VSUBPS            Z5, Z4, Z4
+	VMAXPS.BCST       expMin<>+0(SB), Z1, Z1
 	VMAXPS.BCST       expMin<>+0(SB), Z2, Z2
 	VMAXPS.BCST       expMin<>+0(SB), Z3, Z3
 	VMAXPS.BCST       expMin<>+0(SB), Z4, Z4
-	VMAXPS.BCST       expMin<>+0(SB), Z1, Z1
-	VMAXPS.BCST       expMin<>+0(SB), Z5, Z5
+	VMINPS.BCST       expMax<>+0(SB), Z1, Z1
 	VMINPS.BCST       expMax<>+0(SB), Z2, Z2
 	VMINPS.BCST       expMax<>+0(SB), Z3, Z3
 	VMINPS.BCST       expMax<>+0(SB), Z4, Z4
-	VMINPS.BCST       expMax<>+0(SB), Z1, Z1
-	VMINPS.BCST       expMax<>+0(SB), Z5, Z5
-	VMULPS.BCST       log2e<>+0(SB), Z2, Z0
-	VMULPS.BCST       log2e<>+0(SB), Z3, Z6
-	VMULPS.BCST       log2e<>+0(SB), Z4, Z7
-	VMULPS.BCST       log2e<>+0(SB), Z1, Z8
-	VMULPS.BCST       log2e<>+0(SB), Z5, Z9
-	VADDPS.BCST       toInt<>+0(SB), Z0, Z0
+	VMULPS.BCST       log2e<>+0(SB), Z1, Z5
+	VMULPS.BCST       log2e<>+0(SB), Z2, Z6
+	VMULPS.BCST       log2e<>+0(SB), Z3, Z7
+	VMULPS.BCST       log2e<>+0(SB), Z4, Z8
+	VADDPS.BCST       toInt<>+0(SB), Z5, Z5
 	VADDPS.BCST       toInt<>+0(SB), Z6, Z6
 	VADDPS.BCST       toInt<>+0(SB), Z7, Z7
 	VADDPS.BCST       toInt<>+0(SB), Z8, Z8
-	VADDPS.BCST       toInt<>+0(SB), Z9, Z9
-	VSUBPS.BCST       toInt<>+0(SB), Z0, Z10
-	VSUBPS.BCST       toInt<>+0(SB), Z6, Z11
-	VSUBPS.BCST       toInt<>+0(SB), Z7, Z12
-	VSUBPS.BCST       toInt<>+0(SB), Z8, Z13
-	VSUBPS.BCST       toInt<>+0(SB), Z9, Z14
+	VSUBPS.BCST       toInt<>+0(SB), Z5, Z9
+	VSUBPS.BCST       toInt<>+0(SB), Z6, Z10
+	VSUBPS.BCST       toInt<>+0(SB), Z7, Z11
+	VSUBPS.BCST       toInt<>+0(SB), Z8, Z12
+	VFNMADD231PS.BCST ln2hi<>+0(SB), Z9, Z1
 	VFNMADD231PS.BCST ln2hi<>+0(SB), Z10, Z2
 	VFNMADD231PS.BCST ln2hi<>+0(SB), Z11, Z3
 	VFNMADD231PS.BCST ln2hi<>+0(SB), Z12, Z4
-	VFNMADD231PS.BCST ln2hi<>+0(SB), Z13, Z1
-	VFNMADD231PS.BCST ln2hi<>+0(SB), Z14, Z5
-	VMULPS.BCST       ln2lo<>+0(SB), Z10, Z15
-	VMULPS.BCST       ln2lo<>+0(SB), Z11, Z16
-	VMULPS.BCST       ln2lo<>+0(SB), Z12, Z17
-	VMULPS.BCST       ln2lo<>+0(SB), Z13, Z18
-	VMULPS.BCST       ln2lo<>+0(SB), Z14, Z19
-	VSUBPS            Z15, Z2, Z2
-	VSUBPS            Z16, Z3, Z3
-	VSUBPS            Z17, Z4, Z4
-	VSUBPS            Z18, Z1, Z1
-	VSUBPS            Z19, Z5, Z5
-	VMULPS.BCST       expC0<>+0(SB), Z2, Z15
-	VMULPS.BCST       expC0<>+0(SB), Z3, Z16
-	VMULPS.BCST       expC0<>+0(SB), Z4, Z17
-	VMULPS.BCST       expC0<>+0(SB), Z1, Z18
-	VMULPS.BCST       expC0<>+0(SB), Z5, Z19
+	VMULPS.BCST       ln2lo<>+0(SB), Z9, Z13
+	VMULPS.BCST       ln2lo<>+0(SB), Z10, Z14
+	VMULPS.BCST       ln2lo<>+0(SB), Z11, Z15
+	VMULPS.BCST       ln2lo<>+0(SB), Z12, Z16
+	VSUBPS            Z13, Z1, Z1
+	VSUBPS            Z14, Z2, Z2
+	VSUBPS            Z15, Z3, Z3
+	VSUBPS            Z16, Z4, Z4
+	VMULPS.BCST       expC0<>+0(SB), Z1, Z13
+	VMULPS.BCST       expC0<>+0(SB), Z2, Z14
+	VMULPS.BCST       expC0<>+0(SB), Z3, Z15
+	VMULPS.BCST       expC0<>+0(SB), Z4, Z16
+	VADDPS.BCST       expC1<>+0(SB), Z13, Z13
+	VADDPS.BCST       expC1<>+0(SB), Z14, Z14
 	VADDPS.BCST       expC1<>+0(SB), Z15, Z15
 	VADDPS.BCST       expC1<>+0(SB), Z16, Z16
-	VADDPS.BCST       expC1<>+0(SB), Z17, Z17
-	VADDPS.BCST       expC1<>+0(SB), Z18, Z18
-	VADDPS.BCST       expC1<>+0(SB), Z19, Z19
-	VMULPS            Z2, Z15, Z15
-	VMULPS            Z3, Z16, Z16
-	VMULPS            Z4, Z17, Z17
-	VMULPS            Z1, Z18, Z18
-	VMULPS            Z5, Z19, Z19
+	VMULPS            Z1, Z13, Z13
+	VMULPS            Z2, Z14, Z14
+	VMULPS            Z3, Z15, Z15
+	VMULPS            Z4, Z16, Z16
+	VADDPS.BCST       expC2<>+0(SB), Z13, Z13
+	VADDPS.BCST       expC2<>+0(SB), Z14, Z14
 	VADDPS.BCST       expC2<>+0(SB), Z15, Z15
 	VADDPS.BCST       expC2<>+0(SB), Z16, Z16
-	VADDPS.BCST       expC2<>+0(SB), Z17, Z17
-	VADDPS.BCST       expC2<>+0(SB), Z18, Z18
-	VADDPS.BCST       expC2<>+0(SB), Z19, Z19
-	VMULPS            Z2, Z15, Z15
-	VMULPS            Z3, Z16, Z16
-	VMULPS            Z4, Z17, Z17
-	VMULPS            Z1, Z18, Z18
-	VMULPS            Z5, Z19, Z19
+	VMULPS            Z1, Z13, Z13
+	VMULPS            Z2, Z14, Z14
+	VMULPS            Z3, Z15, Z15
+	VMULPS            Z4, Z16, Z16
+	VADDPS.BCST       expC3<>+0(SB), Z13, Z13
+	VADDPS.BCST       expC3<>+0(SB), Z14, Z14
 	VADDPS.BCST       expC3<>+0(SB), Z15, Z15
 	VADDPS.BCST       expC3<>+0(SB), Z16, Z16
-	VADDPS.BCST       expC3<>+0(SB), Z17, Z17
-	VADDPS.BCST       expC3<>+0(SB), Z18, Z18
-	VADDPS.BCST       expC3<>+0(SB), Z19, Z19
-	VMULPS            Z2, Z15, Z15
-	VMULPS            Z3, Z16, Z16
-	VMULPS            Z4, Z17, Z17
-	VMULPS            Z1, Z18, Z18
-	VMULPS            Z5, Z19, Z19
+	VMULPS            Z1, Z13, Z13
+	VMULPS            Z2, Z14, Z14
+	VMULPS            Z3, Z15, Z15
+	VMULPS            Z4, Z16, Z16
+	VADDPS.BCST       expC4<>+0(SB), Z13, Z13
+	VADDPS.BCST       expC4<>+0(SB), Z14, Z14
 	VADDPS.BCST       expC4<>+0(SB), Z15, Z15
 	VADDPS.BCST       expC4<>+0(SB), Z16, Z16
-	VADDPS.BCST       expC4<>+0(SB), Z17, Z17
-	VADDPS.BCST       expC4<>+0(SB), Z18, Z18
-	VADDPS.BCST       expC4<>+0(SB), Z19, Z19
-	VMULPS            Z2, Z15, Z15
-	VMULPS            Z3, Z16, Z16
-	VMULPS            Z4, Z17, Z17
-	VMULPS            Z1, Z18, Z18
-	VMULPS            Z5, Z19, Z19
+	VMULPS            Z1, Z13, Z13
+	VMULPS            Z2, Z14, Z14
+	VMULPS            Z3, Z15, Z15
+	VMULPS            Z4, Z16, Z16
+	VADDPS.BCST       expC5<>+0(SB), Z13, Z13
+	VADDPS.BCST       expC5<>+0(SB), Z14, Z14
 	VADDPS.BCST       expC5<>+0(SB), Z15, Z15
 	VADDPS.BCST       expC5<>+0(SB), Z16, Z16
-	VADDPS.BCST       expC5<>+0(SB), Z17, Z17
-	VADDPS.BCST       expC5<>+0(SB), Z18, Z18
-	VADDPS.BCST       expC5<>+0(SB), Z19, Z19
+	VMULPS            Z1, Z1, Z9
 	VMULPS            Z2, Z2, Z10
 	VMULPS            Z3, Z3, Z11
 	VMULPS            Z4, Z4, Z12
-	VMULPS            Z1, Z1, Z13
-	VMULPS            Z5, Z5, Z14
-	VMULPS            Z10, Z15, Z15
-	VMULPS            Z11, Z16, Z16
-	VMULPS            Z12, Z17, Z17
-	VMULPS            Z13, Z18, Z18
-	VMULPS            Z14, Z19, Z19
-	VADDPS            Z2, Z15, Z15
-	VADDPS            Z3, Z16, Z16
-	VADDPS            Z4, Z17, Z17
-	VADDPS            Z1, Z18, Z18
-	VADDPS            Z5, Z19, Z19
+	VMULPS            Z9, Z13, Z13
+	VMULPS            Z10, Z14, Z14
+	VMULPS            Z11, Z15, Z15
+	VMULPS            Z12, Z16, Z16
+	VADDPS            Z1, Z13, Z13
+	VADDPS            Z2, Z14, Z14
+	VADDPS            Z3, Z15, Z15
+	VADDPS            Z4, Z16, Z16
+	VADDPS.BCST       one<>+0(SB), Z13, Z13
+	VADDPS.BCST       one<>+0(SB), Z14, Z14
 	VADDPS.BCST       one<>+0(SB), Z15, Z15
 	VADDPS.BCST       one<>+0(SB), Z16, Z16
-	VADDPS.BCST       one<>+0(SB), Z17, Z17
-	VADDPS.BCST       one<>+0(SB), Z18, Z18
-	VADDPS.BCST       one<>+0(SB), Z19, Z19
-	VPSLLD            $0x17, Z0, Z0
+	VPSLLD            $0x17, Z5, Z5
 	VPSLLD            $0x17, Z6, Z6
 	VPSLLD            $0x17, Z7, Z7
 	VPSLLD            $0x17, Z8, Z8
-	VPSLLD            $0x17, Z9, Z9
-	VPADDD.Z          Z0, Z15, K1, Z2
-	VPADDD.Z          Z6, Z16, K2, Z3
-	VPADDD.Z          Z7, Z17, K3, Z4
-	VPADDD.Z          Z8, Z18, K4, Z1
-	VPADDD            Z9, Z19, Z5
-	VMULPS            32(BX), Y5, Y0
-	VMOVUPS           Z2, (AX)
-	VEXTRACTF32X8     $0x01, Z2, Y6
-	VADDPS            Y2, Y0, Y0
-	VADDPS            Y6, Y0, Y0
-	VMOVUPS           Z3, 64(AX)
-	VEXTRACTF32X8     $0x01, Z3, Y2
-	VADDPS            Y3, Y0, Y0
-	VADDPS            Y2, Y0, Y0
-	VMOVUPS           Z4, 128(AX)
-	VEXTRACTF32X8     $0x01, Z4, Y2
-	VADDPS            Y4, Y0, Y0
-	VADDPS            Y2, Y0, Y0
-	VMOVUPS           Z1, 192(AX)
-	VEXTRACTF32X8     $0x01, Z1, Y2
-	VADDPS            Y1, Y0, Y0
-	VADDPS            Y2, Y0, Y0
-	VMOVUPS           Y0, 32(BX)
-	MOVSS             X5, ret+40(FP)
+	VPADDD.Z          Z5, Z13, K1, Z1
+	VPADDD.Z          Z6, Z14, K2, Z2
+	VPADDD.Z          Z7, Z15, K3, Z3
+	VPADDD.Z          Z8, Z16, K4, Z4
+	VBROADCASTSS      (DX), Y5
+	VMULPS            32(CX), Y5, Y5
+	VMOVUPS           Z1, (AX)
+	VEXTRACTF32X8     $0x01, Z1, Y6
+	VADDPS            Y1, Y5, Y5
+	VADDPS            Y6, Y5, Y5
+	VMOVUPS           Z2, 64(AX)
+	VEXTRACTF32X8     $0x01, Z2, Y1
+	VADDPS            Y2, Y5, Y5
+	VADDPS            Y1, Y5, Y5
+	VMOVUPS           Z3, 128(AX)
+	VEXTRACTF32X8     $0x01, Z3, Y1
+	VADDPS            Y3, Y5, Y5
+	VADDPS            Y1, Y5, Y5
+	VMOVUPS           Z4, 192(AX)
+	VEXTRACTF32X8     $0x01, Z4, Y1
+	VADDPS            Y4, Y5, Y5
+	VADDPS            Y1, Y5, Y5
+	VMOVUPS           Y5, 32(CX)
+	ADDQ              $0x00000100, AX
+	ADDQ              $0x40, CX
+	ADDQ              $0x04, DX
+	DECQ              BX
+	JNZ               weights
 	VZEROUPPER
 	RET
 

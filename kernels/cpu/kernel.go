@@ -97,9 +97,10 @@ type kernelSet struct {
 	bf16 bf16Kernels
 
 	// softmax folds scores s[lo:hi)·scale into st and turns all 8·vecs scores
-	// into weights (0 outside [lo, hi)), or all keyTile that there must be. It returns
-	// what earlier sums are to be multiplied by.
-	softmax func(s *float32, vecs, lo, hi int, scale float32, st *softState) float32
+	// into weights (0 outside [lo, hi)), or all keyTile that there must be, and so for
+	// each of cols columns of keyTile scores. alpha becomes what earlier sums are to be
+	// multiplied by.
+	softmax func(s *float32, cols, vecs, lo, hi int, scale float32, st *softState, alpha *float32)
 
 	// half rounds x to F16 or BF16.
 	half func(t kernels.DType, dst []uint16, x []float32)

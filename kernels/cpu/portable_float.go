@@ -91,7 +91,13 @@ func exp32(x float32) float32 {
 	return math.Float32frombits(math.Float32bits(y) + math.Float32bits(t)<<23)
 }
 
-func portableSoftmax(s *float32, vecs, lo, hi int, scale float32, st *softState) float32 {
+func portableSoftmax(s *float32, cols, vecs, lo, hi int, scale float32, st *softState, alpha *float32) {
+	for c := range cols {
+		*at(alpha, 4*c) = softmaxColumn(at(s, 4*keyTile*c), vecs, lo, hi, scale, &unsafe.Slice(st, cols)[c])
+	}
+}
+
+func softmaxColumn(s *float32, vecs, lo, hi int, scale float32, st *softState) float32 {
 	v := unsafe.Slice(s, 8*vecs)
 	top := st.max
 	for i := lo; i < hi; i++ {

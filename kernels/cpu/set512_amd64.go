@@ -2,11 +2,7 @@
 
 package cpu
 
-import (
-	"unsafe"
-
-	"hearth/kernels"
-)
+import "hearth/kernels"
 
 // with512 is s with the kernels of avx512_amd64.s for floats and vectors.
 func with512(s kernelSet) kernelSet {
@@ -26,8 +22,8 @@ func with512(s kernelSet) kernelSet {
 			quantize32AVX2(&dst[n/32*act32Bytes], &x[n], (len(x)-n)/32)
 		}
 	}
-	s.softmax = func(s *float32, _, lo, hi int, scale float32, st *softState) float32 {
-		return softmax512(s, lo, hi, scale, (*float32)(unsafe.Pointer(st)))
+	s.softmax = func(s *float32, cols, _, lo, hi int, scale float32, st *softState, alpha *float32) {
+		softmax512(s, cols, lo, hi, scale, &st.max, alpha)
 	}
 	s.scaleMul = func(dst, a, w []float32, f float32) {
 		n := len(dst) &^ 15

@@ -109,8 +109,10 @@ func withInts(name string, ints []intFuncs, tiles tileKernels, peak func(n int),
 			avx2FmatAcc[t][cols](dst, ldd, w, stride, x, ldx, k, count, ahead, alpha)
 		},
 		widen: func(t kernels.DType, dst *float32, src *byte, vecs int) { avx2Widen[t](dst, src, vecs) },
-		softmax: func(s *float32, vecs, lo, hi int, scale float32, st *softState) float32 {
-			return softmaxAVX2(s, vecs, lo, hi, scale, (*float32)(unsafe.Pointer(st)))
+		softmax: func(s *float32, cols, vecs, lo, hi int, scale float32, st *softState, alpha *float32) {
+			for c := range cols {
+				*at(alpha, 4*c) = softmaxAVX2(at(s, 4*keyTile*c), vecs, lo, hi, scale, &unsafe.Slice(st, cols)[c].max)
+			}
 		},
 		half: avx2Half,
 		peakInts: func(rounds int) int {

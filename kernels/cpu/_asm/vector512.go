@@ -160,11 +160,12 @@ func widen512(t floatType) {
 	})
 }
 
-// softmax512: see kernelSet. All keyTile scores are worked on at once.
+// softmax512: see kernelSet. All keyTile scores of a column are worked on at once, the
+// maxima of all columns first, so that their alphas are vectors too.
 func softmax512() {
-	TEXT("softmax512", NOSPLIT, "func(s *float32, lo, hi int, scale float32, st *float32) float32")
+	TEXT("softmax512", NOSPLIT, "func(s *float32, cols, lo, hi int, scale float32, st, alpha *float32)")
 	Pragma("noescape")
-	s, lo, hi, st := Load(Param("s"), GP64()), Load(Param("lo"), GP64()), Load(Param("hi"), GP64()), Load(Param("st"), GP64())
+	lo, hi := Load(Param("lo"), GP64()), Load(Param("hi"), GP64())
 	// The lanes below hi, then without those below lo.
 	bits, below := GP64(), GP64()
 	MOVQ(I32(-1), bits)
@@ -172,7 +173,7 @@ func softmax512() {
 	MOVQ(I32(-1), below)
 	BZHIQ(lo, below, below)
 	ANDNQ(bits, below, bits)
-	masks := make([]reg.OpmaskVirtual, each512)
+	masks := make([]reg.OpmaskVirtual, 4)
 	for i := range masks {
 		masks[i] = K()
 		if i > 0 {
@@ -183,36 +184,63 @@ func softmax512() {
 	scale, none := ZMM(), ZMM()
 	VBROADCASTSS(paramMem("scale"), scale)
 	VBROADCASTSS(f32("softNegInf", -3e38), none)
-	v := zmms(each512)
-	for i := range v {
-		VMOVAPS(none, v[i])
-		VMULPS(Mem{Base: s, Disp: 64 * i}, scale, masks[i], v[i])
+	each := func(tag string, body func(s, st, alpha reg.Register)) {
+		s, st, alpha, left := Load(Param("s"), GP64()), Load(Param("st"), GP64()), Load(Param("alpha"), GP64()), Load(Param("cols"), GP64())
+		Label(tag)
+		body(s, st, alpha)
+		ADDQ(U32(256), s)
+		ADDQ(Imm(64), st)
+		ADDQ(Imm(4), alpha)
+		DECQ(left)
+		JNZ(LabelRef(tag))
 	}
-	top, t := ZMM(), ZMM()
-	VBROADCASTSS(Mem{Base: st}, top)
-	VMAXPS(v[0], v[1], t)
-	VMAXPS(v[2], top, top)
-	VMAXPS(v[3], t, t)
-	VMAXPS(t, top, top)
-	high := YMM()
-	VEXTRACTF32X8(Imm(1), top, high)
-	VMAXPS(top.AsY(), high, high)
-	VBROADCASTSS(horizontal(high, max4).AsX(), top)
-	alpha := ZMM()
-	VBROADCASTSS(Mem{Base: st}, alpha)
-	VMOVSS(top.AsX(), Mem{Base: st})
-	for _, x := range append(v, alpha) {
-		VSUBPS(top, x, x)
-	}
-	exp512(append(v, alpha), masks)
-	sum := YMM()
-	VMULPS(Mem{Base: st, Disp: 32}, alpha.AsY(), sum)
-	for i, x := range v {
-		VMOVUPS(x, Mem{Base: s, Disp: 64 * i})
-		addHalves(x, sum)
-	}
-	VMOVUPS(sum, Mem{Base: st, Disp: 32})
-	Store(alpha.AsX(), ReturnIndex(0))
+	each("tops", func(s, st, alpha reg.Register) {
+		v, top, high, old := zmms(len(masks)), ZMM(), YMM(), XMM()
+		for i := range v {
+			VMOVAPS(none, v[i])
+			VMULPS(Mem{Base: s, Disp: 64 * i}, scale, masks[i], v[i])
+		}
+		VBROADCASTSS(Mem{Base: st}, top)
+		VMAXPS(v[0], v[1], v[1])
+		VMAXPS(v[2], top, top)
+		VMAXPS(v[3], v[1], v[1])
+		VMAXPS(v[1], top, top)
+		VEXTRACTF32X8(Imm(1), top, high)
+		VMAXPS(top.AsY(), high, high)
+		horizontal(high, max4)
+		VMOVSS(Mem{Base: st}, old)
+		VMOVSS(high.AsX(), Mem{Base: st})
+		VSUBSS(high.AsX(), old, old)
+		VMOVSS(old, Mem{Base: alpha})
+	})
+	alpha, left := Load(Param("alpha"), GP64()), Load(Param("cols"), GP64())
+	Label("alphas")
+	some, v := K(), ZMM()
+	MOVQ(I32(0xffff), bits)
+	BZHIQ(left, bits, bits)
+	KMOVW(bits.As32(), some)
+	VMOVUPS_Z(Mem{Base: alpha}, some, v)
+	exp512([]reg.VecVirtual{v}, nil)
+	VMOVUPS(v, some, Mem{Base: alpha})
+	ADDQ(Imm(64), alpha)
+	SUBQ(Imm(16), left)
+	JG(LabelRef("alphas"))
+	each("weights", func(s, st, alpha reg.Register) {
+		v, top, sum := zmms(len(masks)), ZMM(), YMM()
+		VBROADCASTSS(Mem{Base: st}, top)
+		for i, x := range v {
+			VMULPS_Z(Mem{Base: s, Disp: 64 * i}, scale, masks[i], x)
+			VSUBPS(top, x, x)
+		}
+		exp512(v, masks)
+		VBROADCASTSS(Mem{Base: alpha}, sum)
+		VMULPS(Mem{Base: st, Disp: 32}, sum, sum)
+		for i, x := range v {
+			VMOVUPS(x, Mem{Base: s, Disp: 64 * i})
+			addHalves(x, sum)
+		}
+		VMOVUPS(sum, Mem{Base: st, Disp: 32})
+	})
 	VZEROUPPER()
 	RET()
 }
