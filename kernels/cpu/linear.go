@@ -209,18 +209,27 @@ func (d *Device) multiplyTiles(w *weight, x []byte, dst *float32, ldd, from, to 
 				count = 2
 			}
 			e := d.ks.expand(w.t.Type, count, &x[0], &w.panels[p*w.stride+b0*size], w.stride, b1-b0)
-			next := p*w.stride + b1*size // where that begins which is expanded next
+			next := to * w.stride // where that begins which is expanded next
 			switch {
-			case p+2*count <= to:
+			case p+count < to:
 				next = (p+count)*w.stride + b0*size
 			case k+1 < parts:
 				next = from*w.stride + b1*size
 			}
+			// Each tile fetches another part of it, and the first again once all is there.
+			part, fetched := (b1-b0)*s.values/32*64, 0
 			t := tiles(n, d.ks.tileCols(w.t.Type, count))
-			for i := range t {
-				c, end := share(n, i, t)
-				ahead := min(next+i*(b1-b0)*s.values/32*64, len(w.panels)-1)
-				d.ks.tile(w.t.Type, count, end-c, at(dst, c*ldd+4*panelRows*(p-from)), ldd, e, at(in, c*lda), lda, b1-b0, b0, &w.panels[ahead], w.stride)
+			for i, c := 0, 0; i < t; i++ {
+				cols := n / t
+				if i < n%t {
+					cols++
+				}
+				ahead := min(next+fetched, len(w.panels)-1)
+				d.ks.tile(w.t.Type, count, cols, at(dst, c*ldd+4*panelRows*(p-from)), ldd, e, at(in, c*lda), lda, b1-b0, b0, &w.panels[ahead], w.stride)
+				c += cols
+				if fetched += part; fetched >= (b1-b0)*size {
+					fetched = 0
+				}
 			}
 			p += count
 		}
