@@ -21,7 +21,7 @@ type floatPairs struct {
 	order                        reg.VecVirtual    // of the bytes of a BF16 column
 }
 
-// fmat512: see fmat. If alpha is nil, it starts from 0.
+// fmat512 is fmat where alpha is nil, else fmatAcc.
 func fmat512(t floatType, cols int) {
 	TEXT(label("fmat512%sx%d", t.name, cols), NOSPLIT, "func(dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count, ahead int, alpha *float32)")
 	Pragma("noescape")
@@ -36,10 +36,10 @@ func fmat512(t floatType, cols int) {
 			TESTQ(m.count, m.count)
 			JLE(LabelRef("done"))
 			rows := pairRows(m.count)
-			one := GP64() // the second panel is the first, if there is only one
-			XORQ(one, one)
+			none := GP64() // the second panel is the first, if there is only one
+			XORQ(none, none)
 			CMPQ(m.count, Imm(1))
-			CMOVQEQ(one, m.stride)
+			CMOVQEQ(none, m.stride)
 			m.panels(tag, 1, rows)
 		} else {
 			CMPQ(m.count, Imm(uint64(2*n)))
