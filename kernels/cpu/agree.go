@@ -7,7 +7,7 @@ import (
 	"hearth/kernels"
 )
 
-// agree compares two sets, bit by bit: the integer kernels on two panels of every type,
+// agree compares two sets, bit by bit: the integer kernels on four panels of every type,
 // random levels, then the extremes that show saturation; those for floats and vectors
 // on few values. It takes a few milliseconds.
 func agree(a, b *kernelSet) bool {

@@ -72,8 +72,8 @@ func Rounds(p *kernels.Program) bool {
 // threadScratch bounds the quantized inputs, shared and of each thread, and the
 // threads' own buffers.
 func (d *Device) threadScratch(rows, cols, expanded int) int64 {
-	act := int64(rows) * int64(cols) * 2 // 48 bytes for every 32, and what growTo adds
-	own := maxTilePanels*int64(expanded) + int64(replicated)*int64(cols)*(2+4)
+	act := int64(rows) * int64(cols) * 5 / 2 // 64 bytes for every 32, and what growTo adds
+	own := maxTilePanels*int64(expanded) + int64(replicated)*int64(cols)*(3+4)
 	if d.bf16 {
 		const row = 4*5/4 + 1 // float32, what growTo adds, and padding but for the last
 		act += int64(rows) * (row*int64(cols) + 512)

@@ -92,7 +92,7 @@ func (s *panelSpec) groupBytes() int { return 4 * panelRows * (s.high + s.low) }
 // blockBytes is the size of a block of eight rows.
 func (s *panelSpec) blockBytes() int { return s.groupAt() + s.values/32*s.groupBytes() }
 
-// expandedBytes is the size of an expanded block (see kernelSet.expand): scales
+// expandedBytes is the most that an expanded block takes (see kernelSet.expand): scales
 // as float32, and for every 32 columns sub-block scales, what goes with their
 // minima or offset, and levels as bytes.
 func (s *panelSpec) expandedBytes() int {
