@@ -322,7 +322,7 @@ func TestBF16Memory(t *testing.T) {
 		for _, n := range []int{1, 7, most} {
 			s := kerneltest.Step{Tokens: make([]int32, n), Spans: []kernels.Span{{Len: int32(n), Blocks: []int32{3, 1, 2, 0}}}}
 			b := s.Batch(p)
-			if a := testing.AllocsPerRun(5, func() {
+			if a := kerneltest.Allocs(func() {
 				if err := d.Step(b); err != nil {
 					t.Fatal(err)
 				}

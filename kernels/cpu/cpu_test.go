@@ -171,7 +171,7 @@ func TestStepAllocs(t *testing.T) {
 				b.Choices[i] = kernels.Choice{Temperature: 1, TopP: 0.9, Uniform: float64(i) / 7, Logprob: true, Top: 3}
 			}
 		}
-		if a := testing.AllocsPerRun(20, func() {
+		if a := kerneltest.Allocs(func() {
 			if err := d.Step(b); err != nil {
 				t.Fatal(err)
 			}

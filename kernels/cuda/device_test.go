@@ -100,7 +100,7 @@ func TestStepAllocs(t *testing.T) {
 				b.Choices, b.Picks = make([]kernels.Choice, len(b.LogitRows)), make([]kernels.Pick, len(b.LogitRows))
 				b.Choices[0] = kernels.Choice{Temperature: 1, TopP: 0.5, Uniform: 0.3, Adjust: []kernels.Adjust{{Token: 3, Divide: 1, Add: 2}}, Logprob: true}
 			}
-			if n := testing.AllocsPerRun(20, func() {
+			if n := kerneltest.Allocs(func() {
 				if err := d.Step(b); err != nil {
 					t.Fatal(err)
 				}
