@@ -69,8 +69,8 @@ func agreeOn(a, b *kernelSet, t kernels.DType, rng *rand.Rand, extreme bool) boo
 		portable.quantize32(act[c*lda:(c+1)*lda], x)
 	}
 	var want [maxTileCols * rows]float32
-	for c := range maxTileCols {
-		b.mat(t, 1, &want[c*rows], 0, &w[0], &act[c*lda], lda, agreeBlocks, maxTilePanels)
+	for c := 0; c < maxTileCols; c += maxCols {
+		b.mat(t, maxCols, &want[c*rows], 4*rows, &w[0], &act[c*lda], lda, agreeBlocks, maxTilePanels)
 	}
 	// same runs kernels for some columns and holds the first rows of their results against those.
 	same := func(cols, rows int, run func(dst *float32, ldd int)) bool {

@@ -7,7 +7,7 @@ Work (default: table ceiling prefix start):
     table    1, 8 and 32 streaming chat clients: output tokens a second, TTFT and ITL, the queue
     ceiling  a small cache: how many clients run at once before requests wait, beside what fits by count
     prefix   time to the first token of prompts that share a long beginning, the prefix cache on and off
-    start    from nothing to the first token, beside reading and repacking the file
+    start    from nothing to the first token, beside reading and repacking the file; "added": its digest is known, by model add
     soak     32 clients for --minutes: memory and the 99th percentile of ITL, a tenth of the time at a time
     gc       32 clients, with Go's garbage collector on and off, in turn: what it costs at the 99th percentile of ITL
 
@@ -18,6 +18,7 @@ import json
 import os
 import statistics
 import subprocess
+import tempfile
 import time
 
 from served import Server, row
@@ -75,21 +76,24 @@ def prefix(a):
 
 
 def start(a):
-    row("run", "first token", "ready", "read", "open and repack", "first token ÷ (read + repack)")
-    row(*["--:"] * 6)
-    for i in range(a.rounds):
-        began = time.time()
-        with open(a.model, "rb") as f:
-            while f.read(1 << 20):
-                pass
-        read = time.time() - began
-        r = json.loads(subprocess.run([a.hearth, "bench", "model", "--json", "--quiet", "--repeat", "1", "--threads", str(a.threads), "--prefill", "1",
-                                       "--decode", "1", "--batch", "1", a.model], capture_output=True, text=True, check=True).stdout)
-        with Server(a, a.model) as s:
-            ready = time.time() - s.began
-            s.load(1, 1, 4, 1)
-            first = time.time() - s.began
-        row(i + 1, f"{first:.2f} s", f"{ready:.2f} s", f"{read:.2f} s", f"{r['load_s']:.2f} s", f"{first / (read + r['load_s']):.2f}")
+    row("run", "model", "first token", "ready", "read", "open and repack", "first token ÷ (read + repack)")
+    row("--:", "---", *["--:"] * 5)
+    with tempfile.TemporaryDirectory() as d:
+        subprocess.run([a.hearth, "model", "add", a.model, "--data", d + "/data", "--name", "m", "--quiet"], check=True, capture_output=True)
+        for i in range(a.rounds):
+            for how in ("by path", "added"):
+                began = time.time()
+                with open(a.model, "rb") as f:
+                    while f.read(1 << 20):
+                        pass
+                read = time.time() - began
+                r = json.loads(subprocess.run([a.hearth, "bench", "model", "--json", "--quiet", "--repeat", "1", "--threads", str(a.threads), "--prefill", "1",
+                                               "--decode", "1", "--batch", "1", a.model], capture_output=True, text=True, check=True).stdout)
+                with Server(a, a.model, **({"data": d + "/data"} if how == "added" else {})) as s:
+                    ready = time.time() - s.began
+                    s.first_token()
+                    first = time.time() - s.began
+                row(i + 1, how, f"{first:.2f} s", f"{ready:.2f} s", f"{read:.2f} s", f"{r['load_s']:.2f} s", f"{first / (read + r['load_s']):.2f}")
 
 
 def soak(a):

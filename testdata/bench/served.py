@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -12,13 +13,17 @@ import urllib.request
 
 
 class Server:
-    """hearth serve with one model; more are lines of its [[model]], env is added to the environment."""
+    """hearth serve with one model; more are lines of its [[model]], env is added to the environment. With data, a data
+    directory in which no server ran yet, the model m that was added there is served, from links to its files."""
 
-    def __init__(self, a, model, *more, env={}):
+    def __init__(self, a, model, *more, env={}, data=None):
         self.a, self.dir = a, tempfile.TemporaryDirectory()
         d = self.dir.name
+        if data:
+            shutil.copytree(data, d + "/data", copy_function=os.link)
+        path = "m" if data else os.path.abspath(model)
         with open(d + "/c.toml", "w") as f:
-            f.write(f'[tls]\nmode = "off"\n[[model]]\nname = "m"\npath = "{os.path.abspath(model)}"\ndevice = "cpu"\nthreads = {a.threads}\n')
+            f.write(f'[tls]\nmode = "off"\n[[model]]\nname = "m"\npath = "{path}"\ndevice = "cpu"\nthreads = {a.threads}\n')
             f.write("".join(l + "\n" for l in more))
         self.log = open(d + "/log", "w")
         self.began = time.time()
@@ -52,6 +57,17 @@ class Server:
     def get(self, path):
         r = urllib.request.Request(self.base + path, headers={"Authorization": "Bearer " + self.key})
         return urllib.request.urlopen(r, timeout=10).read().decode()
+
+    def first_token(self):
+        """Returns when a streamed answer begins."""
+        body = {"model": "m", "stream": True, "max_tokens": 2, "messages": [{"role": "user", "content": "Hello"}]}
+        r = urllib.request.Request(self.base + "/v1/chat/completions", json.dumps(body).encode(),
+                                   {"Authorization": "Bearer " + self.key, "Content-Type": "application/json"})
+        with urllib.request.urlopen(r, timeout=60) as answer:
+            for line in answer:
+                if line.startswith(b"data: {") and any(c.get("delta", {}).get("content") for c in json.loads(line[6:])["choices"]):
+                    return
+        sys.exit("the answer has no text")
 
     def gauge(self, name):
         return sum(float(v) for v in re.findall(r"^" + re.escape(name) + r"(?:\{[^}]*\})? ([0-9.e+-]+)$", self.get("/metrics"), re.M))

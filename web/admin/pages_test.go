@@ -293,7 +293,7 @@ func TestWeight(t *testing.T) {
 	s := newTestServer(t, decoded)
 	assets := 0
 	for name, b := range s.pages.files {
-		if z := s.pages.gzip[name]; z != nil {
+		if z := s.pages.gzip[name](); z != nil {
 			b = z
 		}
 		assets += len(b)

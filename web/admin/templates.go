@@ -29,15 +29,15 @@ type pages struct {
 	byFile  map[string]*pageTemplate
 	shared  *template.Template // never executed: that would end its cloning
 	cloning sync.Mutex
-	folder  string            // /assets/DIGEST/
-	files   map[string][]byte // by name
-	gzip    map[string][]byte
+	folder  string                   // /assets/DIGEST/
+	files   map[string][]byte        // by name
+	gzip    map[string]func() []byte // of each, made when first asked for; nil where that saves nothing
 }
 
 // loadPages reads assets/: *.html are shared templates, pages/*.html one page
 // each, the rest is served.
 func loadPages() (*pages, error) {
-	p := &pages{byFile: map[string]*pageTemplate{}, files: map[string][]byte{}, gzip: map[string][]byte{}}
+	p := &pages{byFile: map[string]*pageTemplate{}, files: map[string][]byte{}, gzip: map[string]func() []byte{}}
 	sum := sha256.New()
 	err := fs.WalkDir(assetFiles, "assets", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || path.Ext(name) == ".html" || path.Ext(name) == ".txt" {
@@ -53,7 +53,7 @@ func loadPages() (*pages, error) {
 		fmt.Fprintf(sum, "%s %d\n", name, len(b))
 		sum.Write(b)
 		p.files[path.Base(name)] = b
-		p.gzip[path.Base(name)] = squeezed(b)
+		p.gzip[path.Base(name)] = sync.OnceValue(func() []byte { return squeezed(b) })
 		return nil
 	})
 	if err != nil {
@@ -169,9 +169,11 @@ func (x *exchange) favicon() error { return x.file("icon.svg", x.s.pages.files["
 
 func (x *exchange) file(name string, b []byte) error {
 	x.w.Header().Set("Vary", "Accept-Encoding")
-	if z := x.s.pages.gzip[name]; z != nil && strings.Contains(x.r.Header.Get("Accept-Encoding"), "gzip") {
-		x.w.Header().Set("Content-Encoding", "gzip")
-		b = z
+	if strings.Contains(x.r.Header.Get("Accept-Encoding"), "gzip") {
+		if z := x.s.pages.gzip[name](); z != nil {
+			x.w.Header().Set("Content-Encoding", "gzip")
+			b = z
+		}
 	}
 	return x.bytes(mediaTypes[path.Ext(name)], b)
 }
