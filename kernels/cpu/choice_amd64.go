@@ -8,42 +8,36 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// sets lists what this processor can run, best first; the first is what is taken
-// unasked. Few who change a kernel have each processor at hand, so those of AVX-512
-// must show, once in each process, that they agree with the portable ones.
-var sets = sync.OnceValue(func() []*kernelSet {
+// candidates lists what this processor can run, best first. Those with VPDPBUSD must
+// show that they agree.
+var candidates = sync.OnceValue(func() []candidate {
 	x := &cpu.X86
 	var has features
 	has.avx2 = x.HasAVX2 && x.HasFMA && x.HasF16C
+	has.avxVNNI = has.avx2 && x.HasAVXVNNI
 	has.vnni = has.avx2 && x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL && x.HasAVX512VNNI && x.HasBMI1 && x.HasBMI2
 	has.bf16 = has.vnni && x.HasAVX512BF16
-	ints := sync.OnceValue(func() bool { return agree(&vnni, &portable) })
-	var all []*kernelSet
-	all, refused = setsFor(has, ints, func() bool { return ints() && bf16.bf16.fit() })
-	return all
+	agrees := func(s *kernelSet) func() bool { return sync.OnceValue(func() bool { return agree(s, &portable) }) }
+	ints := agrees(&vnni)
+	return candidatesOf(has, ints, sync.OnceValue(func() bool { return ints() && bf16.bf16.fit() }), agrees(&avxVNNI))
 })
 
-// features of a processor, each with what the one before it takes.
-type features struct{ avx2, vnni, bf16 bool }
+// features of a processor: avxVNNI and vnni come with avx2, bf16 with vnni.
+type features struct{ avx2, avxVNNI, vnni, bf16 bool }
 
-// setsFor orders the sets for a processor, and names those which do not agree with
-// the portable one. It asks about a set only where the processor can run it.
-func setsFor(has features, vnniAgrees, bf16Agrees func() bool) (all []*kernelSet, refused []string) {
-	for _, c := range []struct {
-		set    *kernelSet
-		has    bool
-		agrees func() bool
-	}{{&bf16, has.bf16, bf16Agrees}, {&vnni, has.vnni, vnniAgrees}} {
-		switch {
-		case !c.has:
-		case c.agrees():
-			all = append(all, c.set)
-		default:
-			refused = append(refused, c.set.name)
-		}
+// candidatesOf orders the sets for a processor.
+func candidatesOf(has features, vnniAgrees, bf16Agrees, avxVNNIAgrees func() bool) (all []candidate) {
+	if has.bf16 {
+		all = append(all, candidate{&bf16, bf16Agrees})
+	}
+	if has.vnni {
+		all = append(all, candidate{&vnni, vnniAgrees})
+	}
+	if has.avxVNNI {
+		all = append(all, candidate{&avxVNNI, avxVNNIAgrees})
 	}
 	if has.avx2 {
-		all = append(append(all, &avx2), emulated()...)
+		all = append(append(all, candidate{set: &avx2}), emulated()...)
 	}
-	return append(all, &portable), refused
+	return append(all, candidate{set: &portable})
 }

@@ -141,22 +141,48 @@ func sum8(l *[8]float32) float32 {
 	return ((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7]))
 }
 
+// candidate is a set that this processor has the instructions for. Few who change a
+// kernel have each processor at hand, so that some must show, once in each process,
+// that they agree with the portable one.
+type candidate struct {
+	set    *kernelSet
+	agrees func() bool // nil: it need not show that
+}
+
+func (c candidate) ok() bool { return c.agrees == nil || c.agrees() }
+
 // Paths lists the kernel sets that this machine can run, best first.
 func Paths() []string {
 	var names []string
-	for _, s := range sets() {
-		names = append(names, s.name)
+	for _, c := range candidates() {
+		if c.ok() {
+			names = append(names, c.set.name)
+		}
 	}
 	return names
 }
 
 // choose finds a set by name; "" is the best.
 func choose(name string) (*kernelSet, error) {
-	all := sets()
-	for _, s := range all {
-		if name == "" || s.name == name {
-			return s, nil
+	for _, c := range candidates() {
+		if (name == "" || c.set.name == name) && c.ok() {
+			return c.set, nil
 		}
 	}
 	return nil, fmt.Errorf("cpu: no kernel path %q on this %s machine, want one of %q", name, runtime.GOARCH, Paths())
+}
+
+// Refused lists the kernel sets that are better than the best of Paths and left out,
+// since they did not give the bits of the portable ones when they were tried: what is
+// used is slower than the processor could be.
+func Refused() []string { return refusedOf(candidates()) }
+
+func refusedOf(all []candidate) (names []string) {
+	for _, c := range all {
+		if c.ok() {
+			break
+		}
+		names = append(names, c.set.name)
+	}
+	return names
 }

@@ -66,12 +66,9 @@ func tilesOf(ints []intFuncs) tileKernels {
 // wideTilesOf expands pairs of panels so that their vectors lie side by side, where one
 // kernel for pairs does not take all rows.
 func wideTilesOf(ints []intFuncs, rows int) tileKernels {
-	return tileKernels{
+	t := tileKernels{
 		rows: rows,
 		cols: func(t kernels.DType, panels int) int { return widest(ints[t].wide[panels/2-1][:]) },
-		pair: func(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, act *byte, lda, blocks, count int) {
-			ints[t].pair[cols](dst, ldd, w, stride, act, lda, blocks, count)
-		},
 		expand: func(t kernels.DType, panels int, dst, w *byte, stride, blocks int) expanded {
 			x := expanded{dst, 2 * blocks * spec(t).expandedBytes()}
 			for p := range panels / 2 {
@@ -83,6 +80,12 @@ func wideTilesOf(ints []intFuncs, rows int) tileKernels {
 			ints[t].wide[panels/2-1][cols](dst, ldd, x.at, x.stride, act, lda, blocks, more, next, apart)
 		},
 	}
+	if ints[kernels.Q4_0].pair[maxCols] != nil {
+		t.pair = func(t kernels.DType, cols int, dst *float32, ldd int, w *byte, stride int, act *byte, lda, blocks, count int) {
+			ints[t].pair[cols](dst, ldd, w, stride, act, lda, blocks, count)
+		}
+	}
+	return t
 }
 
 // withInts is a set whose integer kernels are given and the rest AVX2. A round of
@@ -135,12 +138,14 @@ func withInts(name string, ints []intFuncs, tiles tileKernels, peak func(n int),
 	}
 }
 
-// avx2 is the set in avx2_amd64.s; vnni has the integer kernels of
-// vnni_amd64.s, which use the VPDPBUSD of AVX-512, on 512 bits and, for
+// avx2 is the set in avx2_amd64.s. avxVNNI has the integer kernels of
+// avxvnni_amd64.s, which use VPDPBUSD on 256 bits, as processors without AVX-512 have
+// it. vnni has those of vnni_amd64.s, which use that of AVX-512, on 512 bits and, for
 // few columns, on 256, and the rest of avx512_amd64.s.
 var (
-	avx2 = withInts("avx2", avx2Ints, tilesOf(avx2Ints), peakInts, 32)
-	vnni = with512(withInts("avx512-vnni", vnniInts, wideTilesOf(vnniInts, maxTileCols+1), vnnipeakInts, 64))
+	avx2    = withInts("avx2", avx2Ints, tilesOf(avx2Ints), peakInts, 32)
+	avxVNNI = withInts("avx-vnni", avxvnniInts, wideTilesOf(avxvnniInts, 12), avxvnnipeakInts, 32)
+	vnni    = with512(withInts("avx512-vnni", vnniInts, wideTilesOf(vnniInts, maxTileCols+1), vnnipeakInts, 64))
 )
 
 type (
@@ -152,78 +157,8 @@ type (
 	fmatAccFunc func(dst *float32, ldd int, w *byte, stride int, x *float32, ldx, k, count, ahead int, alpha *float32)
 )
 
-// By type and, for most, number of columns.
+// By type and, for most, number of columns; integer kernels are in tables of their own.
 var (
-	avx2Ints = []intFuncs{
-		kernels.Q4_0: {mat: [maxCols + 1]matFunc{1: matQ4_0x1, 2: matQ4_0x2, 3: matQ4_0x3, 4: matQ4_0x4},
-			expand: expandQ4_0, tile: [maxTileCols + 1]tileFunc{2: tileQ4_0x2, 3: tileQ4_0x3}},
-		kernels.Q4_1: {mat: [maxCols + 1]matFunc{1: matQ4_1x1, 2: matQ4_1x2, 3: matQ4_1x3, 4: matQ4_1x4},
-			expand: expandQ4_1, tile: [maxTileCols + 1]tileFunc{2: tileQ4_1x2, 3: tileQ4_1x3}},
-		kernels.Q5_0: {mat: [maxCols + 1]matFunc{1: matQ5_0x1, 2: matQ5_0x2, 3: matQ5_0x3, 4: matQ5_0x4},
-			expand: expandQ5_0, tile: [maxTileCols + 1]tileFunc{2: tileQ5_0x2, 3: tileQ5_0x3}},
-		kernels.Q5_1: {mat: [maxCols + 1]matFunc{1: matQ5_1x1, 2: matQ5_1x2, 3: matQ5_1x3, 4: matQ5_1x4},
-			expand: expandQ5_1, tile: [maxTileCols + 1]tileFunc{2: tileQ5_1x2, 3: tileQ5_1x3}},
-		kernels.Q8_0: {mat: [maxCols + 1]matFunc{1: matQ8_0x1, 2: matQ8_0x2, 3: matQ8_0x3, 4: matQ8_0x4},
-			tile: [maxTileCols + 1]tileFunc{2: tileQ8_0x2, 3: tileQ8_0x3}},
-		kernels.IQ4_NL: {mat: [maxCols + 1]matFunc{1: matIQ4_NLx1, 2: matIQ4_NLx2, 3: matIQ4_NLx3, 4: matIQ4_NLx4},
-			expand: expandIQ4_NL, tile: [maxTileCols + 1]tileFunc{2: tileIQ4_NLx2, 3: tileIQ4_NLx3}},
-		kernels.Q2_K: {mat: [maxCols + 1]matFunc{1: matQ2_Kx1, 2: matQ2_Kx2, 3: matQ2_Kx3, 4: matQ2_Kx4},
-			expand: expandQ2_K, tile: [maxTileCols + 1]tileFunc{2: tileQ2_Kx2, 3: tileQ2_Kx3}},
-		kernels.Q3_K: {mat: [maxCols + 1]matFunc{1: matQ3_Kx1, 2: matQ3_Kx2, 3: matQ3_Kx3, 4: matQ3_Kx4},
-			expand: expandQ3_K, tile: [maxTileCols + 1]tileFunc{2: tileQ3_Kx2, 3: tileQ3_Kx3}},
-		kernels.Q4_K: {mat: [maxCols + 1]matFunc{1: matQ4_Kx1, 2: matQ4_Kx2, 3: matQ4_Kx3, 4: matQ4_Kx4},
-			expand: expandQ4_K, tile: [maxTileCols + 1]tileFunc{2: tileQ4_Kx2, 3: tileQ4_Kx3}},
-		kernels.Q5_K: {mat: [maxCols + 1]matFunc{1: matQ5_Kx1, 2: matQ5_Kx2, 3: matQ5_Kx3, 4: matQ5_Kx4},
-			expand: expandQ5_K, tile: [maxTileCols + 1]tileFunc{2: tileQ5_Kx2, 3: tileQ5_Kx3}},
-		kernels.Q6_K: {mat: [maxCols + 1]matFunc{1: matQ6_Kx1, 2: matQ6_Kx2, 3: matQ6_Kx3, 4: matQ6_Kx4},
-			expand: expandQ6_K, tile: [maxTileCols + 1]tileFunc{2: tileQ6_Kx2, 3: tileQ6_Kx3}},
-	}
-	vnniInts = []intFuncs{
-		kernels.Q4_0: {mat: [maxCols + 1]matFunc{1: vnnimatQ4_0x1, 2: vnnimatQ4_0x2, 3: vnnimatQ4_0x3, 4: vnnimatQ4_0x4},
-			pair:       [maxTileCols + 1]pairFunc{4: vnnipairQ4_0x4, 5: vnnipairQ4_0x5, 6: vnnipairQ4_0x6, 7: vnnipairQ4_0x7, 8: vnnipairQ4_0x8},
-			expandPair: vnniexpandQ4_0, wide: [2][maxTileCols + 1]wideFunc{{4: vnnitile2Q4_0x4, 5: vnnitile2Q4_0x5, 6: vnnitile2Q4_0x6, 7: vnnitile2Q4_0x7, 8: vnnitile2Q4_0x8},
-				{3: vnnitile4Q4_0x3, 4: vnnitile4Q4_0x4, 5: vnnitile4Q4_0x5, 6: vnnitile4Q4_0x6}}},
-		kernels.Q4_1: {mat: [maxCols + 1]matFunc{1: vnnimatQ4_1x1, 2: vnnimatQ4_1x2, 3: vnnimatQ4_1x3, 4: vnnimatQ4_1x4},
-			pair:       [maxTileCols + 1]pairFunc{4: vnnipairQ4_1x4, 5: vnnipairQ4_1x5, 6: vnnipairQ4_1x6, 7: vnnipairQ4_1x7, 8: vnnipairQ4_1x8},
-			expandPair: vnniexpandQ4_1, wide: [2][maxTileCols + 1]wideFunc{{4: vnnitile2Q4_1x4, 5: vnnitile2Q4_1x5, 6: vnnitile2Q4_1x6, 7: vnnitile2Q4_1x7, 8: vnnitile2Q4_1x8},
-				{3: vnnitile4Q4_1x3, 4: vnnitile4Q4_1x4, 5: vnnitile4Q4_1x5, 6: vnnitile4Q4_1x6}}},
-		kernels.Q5_0: {mat: [maxCols + 1]matFunc{1: vnnimatQ5_0x1, 2: vnnimatQ5_0x2, 3: vnnimatQ5_0x3, 4: vnnimatQ5_0x4},
-			pair:       [maxTileCols + 1]pairFunc{4: vnnipairQ5_0x4, 5: vnnipairQ5_0x5, 6: vnnipairQ5_0x6, 7: vnnipairQ5_0x7, 8: vnnipairQ5_0x8},
-			expandPair: vnniexpandQ5_0, wide: [2][maxTileCols + 1]wideFunc{{4: vnnitile2Q5_0x4, 5: vnnitile2Q5_0x5, 6: vnnitile2Q5_0x6, 7: vnnitile2Q5_0x7, 8: vnnitile2Q5_0x8},
-				{3: vnnitile4Q5_0x3, 4: vnnitile4Q5_0x4, 5: vnnitile4Q5_0x5, 6: vnnitile4Q5_0x6}}},
-		kernels.Q5_1: {mat: [maxCols + 1]matFunc{1: vnnimatQ5_1x1, 2: vnnimatQ5_1x2, 3: vnnimatQ5_1x3, 4: vnnimatQ5_1x4},
-			pair:       [maxTileCols + 1]pairFunc{4: vnnipairQ5_1x4, 5: vnnipairQ5_1x5, 6: vnnipairQ5_1x6, 7: vnnipairQ5_1x7, 8: vnnipairQ5_1x8},
-			expandPair: vnniexpandQ5_1, wide: [2][maxTileCols + 1]wideFunc{{4: vnnitile2Q5_1x4, 5: vnnitile2Q5_1x5, 6: vnnitile2Q5_1x6, 7: vnnitile2Q5_1x7, 8: vnnitile2Q5_1x8},
-				{3: vnnitile4Q5_1x3, 4: vnnitile4Q5_1x4, 5: vnnitile4Q5_1x5, 6: vnnitile4Q5_1x6}}},
-		kernels.Q8_0: {mat: [maxCols + 1]matFunc{1: vnnimatQ8_0x1, 2: vnnimatQ8_0x2, 3: vnnimatQ8_0x3, 4: vnnimatQ8_0x4},
-			pair:       [maxTileCols + 1]pairFunc{4: vnnipairQ8_0x4, 5: vnnipairQ8_0x5, 6: vnnipairQ8_0x6, 7: vnnipairQ8_0x7, 8: vnnipairQ8_0x8},
-			expandPair: vnniexpandQ8_0, wide: [2][maxTileCols + 1]wideFunc{{4: vnnitile2Q8_0x4, 5: vnnitile2Q8_0x5, 6: vnnitile2Q8_0x6, 7: vnnitile2Q8_0x7, 8: vnnitile2Q8_0x8},
-				{3: vnnitile4Q8_0x3, 4: vnnitile4Q8_0x4, 5: vnnitile4Q8_0x5, 6: vnnitile4Q8_0x6}}},
-		kernels.IQ4_NL: {mat: [maxCols + 1]matFunc{1: vnnimatIQ4_NLx1, 2: vnnimatIQ4_NLx2, 3: vnnimatIQ4_NLx3, 4: vnnimatIQ4_NLx4},
-			pair:       [maxTileCols + 1]pairFunc{4: vnnipairIQ4_NLx4, 5: vnnipairIQ4_NLx5, 6: vnnipairIQ4_NLx6, 7: vnnipairIQ4_NLx7, 8: vnnipairIQ4_NLx8},
-			expandPair: vnniexpandIQ4_NL, wide: [2][maxTileCols + 1]wideFunc{{4: vnnitile2IQ4_NLx4, 5: vnnitile2IQ4_NLx5, 6: vnnitile2IQ4_NLx6, 7: vnnitile2IQ4_NLx7, 8: vnnitile2IQ4_NLx8},
-				{3: vnnitile4IQ4_NLx3, 4: vnnitile4IQ4_NLx4, 5: vnnitile4IQ4_NLx5, 6: vnnitile4IQ4_NLx6}}},
-		kernels.Q2_K: {mat: [maxCols + 1]matFunc{1: vnnimatQ2_Kx1, 2: vnnimatQ2_Kx2, 3: vnnimatQ2_Kx3, 4: vnnimatQ2_Kx4},
-			pair:       [maxTileCols + 1]pairFunc{4: vnnipairQ2_Kx4, 5: vnnipairQ2_Kx5, 6: vnnipairQ2_Kx6, 7: vnnipairQ2_Kx7, 8: vnnipairQ2_Kx8},
-			expandPair: vnniexpandQ2_K, wide: [2][maxTileCols + 1]wideFunc{{4: vnnitile2Q2_Kx4, 5: vnnitile2Q2_Kx5, 6: vnnitile2Q2_Kx6, 7: vnnitile2Q2_Kx7, 8: vnnitile2Q2_Kx8},
-				{3: vnnitile4Q2_Kx3, 4: vnnitile4Q2_Kx4, 5: vnnitile4Q2_Kx5, 6: vnnitile4Q2_Kx6}}},
-		kernels.Q3_K: {mat: [maxCols + 1]matFunc{1: vnnimatQ3_Kx1, 2: vnnimatQ3_Kx2, 3: vnnimatQ3_Kx3, 4: vnnimatQ3_Kx4},
-			pair:       [maxTileCols + 1]pairFunc{4: vnnipairQ3_Kx4, 5: vnnipairQ3_Kx5, 6: vnnipairQ3_Kx6, 7: vnnipairQ3_Kx7, 8: vnnipairQ3_Kx8},
-			expandPair: vnniexpandQ3_K, wide: [2][maxTileCols + 1]wideFunc{{4: vnnitile2Q3_Kx4, 5: vnnitile2Q3_Kx5, 6: vnnitile2Q3_Kx6, 7: vnnitile2Q3_Kx7, 8: vnnitile2Q3_Kx8},
-				{3: vnnitile4Q3_Kx3, 4: vnnitile4Q3_Kx4, 5: vnnitile4Q3_Kx5, 6: vnnitile4Q3_Kx6}}},
-		kernels.Q4_K: {mat: [maxCols + 1]matFunc{1: vnnimatQ4_Kx1, 2: vnnimatQ4_Kx2, 3: vnnimatQ4_Kx3, 4: vnnimatQ4_Kx4},
-			pair:       [maxTileCols + 1]pairFunc{4: vnnipairQ4_Kx4, 5: vnnipairQ4_Kx5, 6: vnnipairQ4_Kx6, 7: vnnipairQ4_Kx7, 8: vnnipairQ4_Kx8},
-			expandPair: vnniexpandQ4_K, wide: [2][maxTileCols + 1]wideFunc{{4: vnnitile2Q4_Kx4, 5: vnnitile2Q4_Kx5, 6: vnnitile2Q4_Kx6, 7: vnnitile2Q4_Kx7, 8: vnnitile2Q4_Kx8},
-				{3: vnnitile4Q4_Kx3, 4: vnnitile4Q4_Kx4, 5: vnnitile4Q4_Kx5, 6: vnnitile4Q4_Kx6}}},
-		kernels.Q5_K: {mat: [maxCols + 1]matFunc{1: vnnimatQ5_Kx1, 2: vnnimatQ5_Kx2, 3: vnnimatQ5_Kx3, 4: vnnimatQ5_Kx4},
-			pair:       [maxTileCols + 1]pairFunc{4: vnnipairQ5_Kx4, 5: vnnipairQ5_Kx5, 6: vnnipairQ5_Kx6, 7: vnnipairQ5_Kx7, 8: vnnipairQ5_Kx8},
-			expandPair: vnniexpandQ5_K, wide: [2][maxTileCols + 1]wideFunc{{4: vnnitile2Q5_Kx4, 5: vnnitile2Q5_Kx5, 6: vnnitile2Q5_Kx6, 7: vnnitile2Q5_Kx7, 8: vnnitile2Q5_Kx8},
-				{3: vnnitile4Q5_Kx3, 4: vnnitile4Q5_Kx4, 5: vnnitile4Q5_Kx5, 6: vnnitile4Q5_Kx6}}},
-		kernels.Q6_K: {mat: [maxCols + 1]matFunc{1: vnnimatQ6_Kx1, 2: vnnimatQ6_Kx2, 3: vnnimatQ6_Kx3, 4: vnnimatQ6_Kx4},
-			pair:       [maxTileCols + 1]pairFunc{4: vnnipairQ6_Kx4, 5: vnnipairQ6_Kx5, 6: vnnipairQ6_Kx6, 7: vnnipairQ6_Kx7, 8: vnnipairQ6_Kx8},
-			expandPair: vnniexpandQ6_K, wide: [2][maxTileCols + 1]wideFunc{{4: vnnitile2Q6_Kx4, 5: vnnitile2Q6_Kx5, 6: vnnitile2Q6_Kx6, 7: vnnitile2Q6_Kx7, 8: vnnitile2Q6_Kx8},
-				{2: vnnitile4Q6_Kx2, 3: vnnitile4Q6_Kx3, 4: vnnitile4Q6_Kx4}}},
-	}
 	avx2Floats = [...]func(dst *float32, w *byte, blocks int){
 		kernels.Q4_0:   floatsQ4_0,
 		kernels.Q4_1:   floatsQ4_1,

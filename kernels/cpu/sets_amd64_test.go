@@ -24,6 +24,7 @@ func TestPathsPresent(t *testing.T) {
 	for _, c := range []struct{ path, flags string }{
 		{"avx512-bf16", "avx2 fma f16c avx512f avx512bw avx512dq avx512vl avx512_vnni bmi1 bmi2 avx512_bf16"},
 		{"avx512-vnni", "avx2 fma f16c avx512f avx512bw avx512dq avx512vl avx512_vnni bmi1 bmi2"},
+		{"avx-vnni", "avx2 fma f16c avx_vnni"},
 		{"avx2", "avx2 fma f16c"},
 	} {
 		if !slices.ContainsFunc(strings.Fields(c.flags), func(f string) bool { return !slices.Contains(has, f) }) {
@@ -36,38 +37,46 @@ func TestPathsPresent(t *testing.T) {
 	}
 }
 
-// What does not agree is left out, and named.
+// What does not agree is left out, and named; what is not needed is not tried.
 func TestSetsRefused(t *testing.T) {
 	yes, no := func() bool { return true }, func() bool { return false }
-	unasked := func() bool { t.Error("kernels are run that the processor has no instructions for"); return true }
+	unasked := func() bool { t.Error("kernels are tried that need not be"); return true }
 	for _, c := range []struct {
-		has           features
-		vnni, bf16    func() bool
-		first, others string
+		has                 features
+		vnni, bf16, avxVNNI func() bool
+		first, refused      string
 	}{
-		{features{}, unasked, unasked, "portable", ""},
-		{features{avx2: true}, unasked, unasked, "avx2", ""},
-		{features{avx2: true, vnni: true}, yes, unasked, "avx512-vnni", ""},
-		{features{avx2: true, vnni: true}, no, unasked, "avx2", "avx512-vnni"},
-		{features{avx2: true, vnni: true, bf16: true}, yes, yes, "avx512-bf16", ""},
-		{features{avx2: true, vnni: true, bf16: true}, yes, no, "avx512-vnni", "avx512-bf16"},
-		{features{avx2: true, vnni: true, bf16: true}, no, no, "avx2", "avx512-bf16 avx512-vnni"},
+		{features{}, unasked, unasked, unasked, "portable", ""},
+		{features{avx2: true}, unasked, unasked, unasked, "avx2", ""},
+		{features{avx2: true, avxVNNI: true}, unasked, unasked, yes, "avx-vnni", ""},
+		{features{avx2: true, avxVNNI: true}, unasked, unasked, no, "avx2", "avx-vnni"},
+		{features{avx2: true, vnni: true}, yes, unasked, unasked, "avx512-vnni", ""},
+		{features{avx2: true, vnni: true}, no, unasked, unasked, "avx2", "avx512-vnni"},
+		{features{avx2: true, vnni: true, bf16: true, avxVNNI: true}, unasked, yes, unasked, "avx512-bf16", ""},
+		{features{avx2: true, vnni: true, bf16: true}, yes, no, unasked, "avx512-vnni", "avx512-bf16"},
+		{features{avx2: true, vnni: true, bf16: true, avxVNNI: true}, no, no, yes, "avx-vnni", "avx512-bf16 avx512-vnni"},
+		{features{avx2: true, vnni: true, bf16: true, avxVNNI: true}, no, no, no, "avx2", "avx512-bf16 avx512-vnni avx-vnni"},
 	} {
-		all, refused := setsFor(c.has, c.vnni, c.bf16)
-		if got := strings.Join(refused, " "); all[0].name != c.first || got != c.others {
-			t.Errorf("%+v: first is %s and %q are refused, want %s and %q", c.has, all[0].name, got, c.first, c.others)
+		all := candidatesOf(c.has, c.vnni, c.bf16, c.avxVNNI)
+		refused := refusedOf(all)
+		if got := strings.Join(refused, " "); all[len(refused)].set.name != c.first || got != c.refused {
+			t.Errorf("%+v: first is %s and %q are refused, want %s and %q", c.has, all[len(refused)].set.name, got, c.first, c.refused)
 		}
 	}
 }
 
 // The generator takes registers 16 to 31 when it runs out of others; they need
-// AVX-512, which an AVX2 kernel must not.
-func TestAVX2Registers(t *testing.T) {
-	src, err := os.ReadFile("avx2_amd64.s")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if m := regexp.MustCompile(`.*\b([XY](1[6-9]|2\d|3[01])|Z\d+|K[0-7])\b.*`).Find(src); m != nil {
-		t.Errorf("an AVX-512 register in %q", m)
+// AVX-512, which kernels for processors without it must not. Nor may those have its
+// VPDPBUSD, the only one that the assembler knows.
+func TestNarrowRegisters(t *testing.T) {
+	wide := regexp.MustCompile(`.*\b([XY](1[6-9]|2\d|3[01])|Z\d+|K[0-7])\b.*|(?m:^\s*VPDPBUSD.*)`)
+	for _, name := range []string{"avx2_amd64.s", "avxvnni_amd64.s"} {
+		src, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m := wide.Find(src); m != nil {
+			t.Errorf("%s: AVX-512 in %q", name, m)
+		}
 	}
 }

@@ -3,7 +3,6 @@
 package cpu
 
 import (
-	"sync"
 	"unsafe"
 
 	"golang.org/x/sys/cpu"
@@ -11,15 +10,15 @@ import (
 	"hearth/kernels"
 )
 
-// sets lists what this processor can run; the first is what is taken unasked.
-// Every arm64 processor has NEON; SDOT came with Armv8.2, and Armv8.4 demands it.
-var sets = sync.OnceValue(func() []*kernelSet {
-	var all []*kernelSet
+// candidates lists what this processor can run, best first. Every arm64 processor has
+// NEON; SDOT came with Armv8.2, and Armv8.4 demands it.
+func candidates() []candidate {
+	all := []candidate{{set: &neon}, {set: &portable}}
 	if cpu.ARM64.HasASIMDDP {
-		all = append(all, &dotprod)
+		all = append([]candidate{{set: &dotprod}}, all...)
 	}
-	return append(all, &neon, &portable)
-})
+	return all
+}
 
 // dotprod has the integer kernels of dotprod_arm64.s, neon those of neon_arm64.s.
 var (

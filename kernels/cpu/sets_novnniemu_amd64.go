@@ -2,4 +2,4 @@
 
 package cpu
 
-func emulated() []*kernelSet { return nil }
+func emulated() []candidate { return nil }

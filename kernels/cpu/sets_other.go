@@ -2,4 +2,4 @@
 
 package cpu
 
-func sets() []*kernelSet { return []*kernelSet{&portable} }
+func candidates() []candidate { return []candidate{{set: &portable}} }

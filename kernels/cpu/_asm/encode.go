@@ -19,6 +19,10 @@ var evexOpcodes = map[string]struct{ prefix, opcode byte }{
 	"VCVTNEPS2BF16": {0xf3, 0x72}, // EVEX.512.F3.0F38.W0 72 /r
 }
 
+// vexDot is VPDPBUSD of 256 bits between registers, as AVX-VNNI has it: the Go
+// assembler knows only that of AVX-512.
+const vexDot, vexDotOpcode = "VEX_VPDPBUSD", 0x50 // VEX.256.66.0F38.W0 50 /r
+
 // encodeFile replaces those instructions in the file that -out names.
 func encodeFile() {
 	i := slices.Index(os.Args, "-out")
@@ -32,12 +36,17 @@ func encodeFile() {
 	lines := strings.Split(string(src), "\n")
 	for n, line := range lines {
 		name, operands, _ := strings.Cut(strings.TrimSpace(line), " ")
-		op, ok := evexOpcodes[strings.TrimSuffix(name, ".BCST")]
-		if !ok {
+		regs := strings.Split(strings.TrimSpace(operands), ", ")
+		var code []byte
+		if op, ok := evexOpcodes[strings.TrimSuffix(name, ".BCST")]; ok {
+			code = evex512(op.prefix, op.opcode, regs)
+		} else if name == vexDot {
+			code = vex256(vexDotOpcode, regs)
+		} else {
 			continue
 		}
 		var text []string
-		for _, b := range evex512(op.prefix, op.opcode, strings.Split(strings.TrimSpace(operands), ", ")) {
+		for _, b := range code {
 			text = append(text, fmt.Sprintf("BYTE $0x%02x", b))
 		}
 		lines[n] = "\t" + strings.Join(text, "; ") + " // " + strings.Join(strings.Fields(line), " ")
@@ -70,6 +79,16 @@ func evex512(prefix, opcode byte, operands []string) []byte {
 	p1 := (vvvv&15^15)<<3 | 1<<2 | map[byte]byte{0x66: 1, 0xf3: 2, 0xf2: 3}[prefix]
 	p2 := byte(2<<5) | broadcast<<4 | (vvvv>>4^1)<<3
 	return append([]byte{0x62, p0, p1, p2, opcode}, rest...)
+}
+
+// vex256 encodes one instruction of the map 0F38 with the prefix 66, of three
+// registers (SDM vol. 2, 2.3.5).
+func vex256(opcode byte, operands []string) []byte {
+	src, vvvv, dst := vector(operands[0]), vector(operands[1]), vector(operands[2])
+	if src > 15 || vvvv > 15 || dst > 15 {
+		log.Fatalf("cannot encode %q: AVX-VNNI has sixteen registers", operands)
+	}
+	return []byte{0xc4, (dst>>3^1)<<7 | 1<<6 | (src>>3^1)<<5 | 2, (vvvv^15)<<3 | 1<<2 | 1, opcode, 0xc0 | dst&7<<3 | src&7}
 }
 
 // vector numbers Z0 to Z31, or Y.

@@ -17,8 +17,12 @@ func main() {
 	switch os.Getenv("ISA") {
 	case "vnni":
 		ConstraintExpr("amd64,!purego")
-		vnni, prefix, tileCols, tileFrom = true, "vnni", 8, 4
-		pairCols = 8
+		vnni, prefix, pairCols = true, "vnni", 8
+		integers()
+		peakInts()
+	case "avxvnni":
+		ConstraintExpr("amd64,!purego")
+		vnni, narrow, prefix = true, true, "avxvnni"
 		integers()
 		peakInts()
 	case "bf16":
@@ -47,7 +51,7 @@ func main() {
 		}
 	case "vnniemu":
 		ConstraintExpr("amd64,!purego,vnniemu")
-		vnni, emulated, prefix, tileCols, tileFrom = true, true, "emu", 1, 1
+		vnni, narrow, emulated, prefix = true, true, true, "emu"
 		integers()
 	default:
 		ConstraintExpr("amd64,!purego")
@@ -56,21 +60,25 @@ func main() {
 	}
 	Generate()
 	encodeFile()
+	writeTable()
 }
 
-// Which instructions the integer kernels use. With vnni, VPDPBUSD of AVX-512
-// (256-bit forms, in tiles 512) and up to 32 registers; emulated is that with AVX2
-// instructions in its place, so that the rest can be tested without AVX-512.
+// Which instructions the integer kernels use. With vnni, VPDPBUSD: of AVX-512
+// (256-bit forms, in tiles 512) and up to 32 registers, or, narrow, of AVX-VNNI, 256
+// bits and 16 registers; emulated is the latter with AVX2 instructions in its place,
+// so that the rest can be tested without either.
 var (
-	vnni, emulated bool
-	prefix         string // of function names
-	tileCols       = 3
-	tileFrom       = 2 // the narrowest tile
-	pairCols       = 0 // the widest kernel for pairs of panels, of which maxCols is the narrowest
+	vnni, narrow, emulated bool
+	prefix                 string // of function names
+	pairCols               = 0    // the widest kernel for pairs of panels, of which maxCols is the narrowest
 )
 
-// integers generates the kernels for quantized matrices.
+// made tells whether there are kernels for quantized matrices.
+var made bool
+
+// integers generates those.
 func integers() {
+	made = true
 	for _, s := range specs {
 		s = s.forISA()
 		for cols := 1; cols <= maxCols; cols++ {
@@ -90,18 +98,18 @@ func integers() {
 		s = s.forISA()
 		if vnni {
 			expandWide(s)
-			for cols := tileFrom; cols <= tileCols; cols++ {
-				tileVNNI(s, 1, cols)
-			}
-			for cols := (s.quadCols() + 1) / 2; cols > 0 && cols <= s.quadCols(); cols++ {
-				tileVNNI(s, 2, cols)
+			for pairs := 1; pairs <= 2; pairs++ {
+				most := s.tileCols(pairs)
+				for cols := (most + 1) / 2; cols > 0 && cols <= most; cols++ {
+					tileVNNI(s, pairs, cols)
+				}
 			}
 			continue
 		}
 		if !s.asStored() {
 			expand(s)
 		}
-		for cols := tileFrom; cols <= tileCols; cols++ {
+		for cols := 2; cols <= 3; cols++ {
 			tileMat(s, cols)
 		}
 	}

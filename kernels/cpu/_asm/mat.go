@@ -228,7 +228,7 @@ func mat32(s spec, cols int) {
 	dst, ldd, w, act, lda, blocks, count := matParams(s.name, cols)
 	base, left := GP64(), GP64()
 	var mask reg.VecVirtual
-	if cols < maxCols || s.high == 0 || vnni && !emulated { // else registers run out
+	if cols < maxCols || s.high == 0 || evex() { // else registers run out
 		mask = s.lowMask()
 	}
 	none := noneVNNI()

@@ -7,12 +7,12 @@ import (
 )
 
 // peakInts is nothing but the multiply-adds of the integer kernels: twelve
-// independent sums, 32 products each or, with VNNI, 64, n times.
+// independent sums, 32 products each or, of 512 bits, 64, n times.
 func peakInts() {
 	TEXT(prefix+"peakInts", NOSPLIT, "func(n int)")
 	n := Load(Param("n"), GP64())
 	vector := YMM
-	if vnni {
+	if evex() {
 		vector = ZMM
 	}
 	w, a := vector(), vector()

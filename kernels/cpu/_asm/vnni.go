@@ -9,7 +9,7 @@ import (
 
 // Bitwise operations and moves have other names where registers 16 to 31 are
 // allowed.
-func evex() bool { return vnni && !emulated }
+func evex() bool { return vnni && !narrow }
 
 func load(m Mem, dst reg.VecVirtual) {
 	if evex() {
@@ -81,10 +81,15 @@ func splitPair(pair, first, second reg.VecVirtual) {
 }
 
 // vpdpbusd is VPDPBUSD, which the library does not know: acc += four products of
-// signed a and unsigned w (Intel SDM vol. 2; operands in Go's order).
+// signed a and unsigned w (Intel SDM vol. 2; operands in Go's order). The Go assembler
+// does not know that of AVX-VNNI: see encode.go.
 func vpdpbusd(a Op, w, acc reg.VecVirtual, suffix ...string) {
+	opcode := "VPDPBUSD"
+	if narrow {
+		opcode = "VEX_VPDPBUSD"
+	}
 	Instruction(&ir.Instruction{
-		Opcode: "VPDPBUSD", Suffixes: suffix, Operands: []Op{a, w, acc},
+		Opcode: opcode, Suffixes: suffix, Operands: []Op{a, w, acc},
 		Inputs: []Op{a, w, acc}, Outputs: []Op{acc}, ISA: []string{"AVX512VL", "AVX512_VNNI"},
 	})
 }
@@ -109,7 +114,7 @@ func dp(a, w, acc reg.VecVirtual) {
 
 // dpBroadcast is dp with the four bytes at m for every lane.
 func dpBroadcast(m Mem, w, acc reg.VecVirtual) {
-	if !emulated {
+	if !narrow {
 		vpdpbusd(m, w, acc, "BCST")
 		return
 	}
@@ -121,7 +126,7 @@ func dpBroadcast(m Mem, w, acc reg.VecVirtual) {
 // chains is how many sums a column's products of that many quads are added up in:
 // where columns are few, long chains would wait for themselves.
 func chains(cols, quads int) int {
-	if cols < maxCols && quads == 8 && !emulated {
+	if cols < maxCols && quads == 8 && (!narrow || cols == 1 && !emulated) {
 		return 2
 	}
 	return 1
@@ -165,8 +170,8 @@ func (r *reader) vectors(n int) []wide {
 	return v
 }
 
-// narrow are n vectors of one panel.
-func narrow(n int) []wide {
+// singles are n vectors of one panel.
+func singles(n int) []wide {
 	v := make([]wide, n)
 	for i := range v {
 		v[i] = wide{YMM()}
@@ -186,7 +191,7 @@ func noneVNNI() wide {
 
 // block32VNNI adds a block of 32 columns to acc.
 func (s spec) block32VNNI(w reg.GPVirtual, a columns, mask reg.VecVirtual, none wide, acc []reg.VecVirtual) {
-	sums := narrow(len(acc))
+	sums := singles(len(acc))
 	var start func(c int, v wide)
 	if s.offset != 0 {
 		start = func(c int, v wide) { v.spread(a.at(c, s.lessAt())) }
@@ -253,7 +258,7 @@ func (b *blocks256) halvesVNNI(group reg.GPVirtual, pair, one reg.VecVirtual) {
 	if s.offset != 0 && !s.startsHalves() {
 		off := YMM()
 		s.negated(pair, off)
-		total = narrow(b.cols)
+		total = singles(b.cols)
 		for c, v := range total {
 			v.spread(b.a.at(c, act32Halves))
 			VPMADDWD(off, v[0], v[0])
@@ -283,7 +288,7 @@ func (b *blocks256) halvesVNNI(group reg.GPVirtual, pair, one reg.VecVirtual) {
 
 // floatSums are the sums of quads [from, to) in float32, with what start gives.
 func (b *blocks256) floatSums(r *reader, from, to int, start func(c int, v wide)) []wide {
-	acc := narrow(b.cols)
+	acc := singles(b.cols)
 	b.s.dotQuadsVNNI(r, from, to, b.a, acc, b.none, start)
 	for _, v := range acc {
 		v.float()

@@ -8,13 +8,13 @@ import (
 )
 
 // wide is sixteen lanes, eight rows of one panel and eight of the next: a 512-bit
-// register or, emulated, two of 256 bits.
+// register or, narrow, two of 256 bits.
 type wide []reg.VecVirtual
 
 const wideBytes = 64
 
 func newWide() wide {
-	if emulated {
+	if narrow {
 		return ymms(2)
 	}
 	return wide{ZMM()}
@@ -39,7 +39,7 @@ func (w wide) load(m Mem) {
 
 // load2 loads 32 bytes at m and the 32 that are stride after them.
 func (w wide) load2(m Mem, stride reg.GPVirtual) {
-	if emulated {
+	if narrow {
 		load(m, w[0])
 		load(beyond(m, stride), w[1])
 		return
@@ -74,7 +74,7 @@ func beyond(m Mem, stride reg.GPVirtual) Mem {
 
 // loadF16 makes float32 of eight binary16 at m and eight that are stride after them.
 func (w wide) loadF16(m Mem, stride reg.GPVirtual) {
-	if emulated {
+	if narrow {
 		VCVTPH2PS(m, w[0])
 		VCVTPH2PS(beyond(m, stride), w[1])
 		return
@@ -88,7 +88,7 @@ func (w wide) loadBytes(m Mem, stride reg.GPVirtual, signed bool) {
 	if signed {
 		widen = VPMOVSXBW
 	}
-	if emulated {
+	if narrow {
 		widen(m, w[0])
 		widen(beyond(m, stride), w[1])
 		return
@@ -114,7 +114,7 @@ func (w wide) zero() {
 // registers.
 func (w wide) clear(none wide) {
 	for i, v := range w {
-		if emulated {
+		if narrow {
 			zero(v)
 		} else {
 			VMOVDQA64(none[i], v)
@@ -127,6 +127,18 @@ func (w wide) spread(m Mem) {
 	for _, v := range w {
 		VPBROADCASTD(m, v)
 	}
+}
+
+// spreadOnce is a wide of the four bytes at m, in one register if narrow.
+func spreadOnce(m Mem) wide {
+	if narrow {
+		v := YMM()
+		VPBROADCASTD(m, v)
+		return wide{v, v}
+	}
+	v := newWide()
+	v.spread(m)
+	return v
 }
 
 // dot adds four products of unsigned q and the signed bytes at m to each lane.
@@ -150,6 +162,20 @@ func (w wide) float() {
 	}
 }
 
+// timesAt multiplies by what is at m.
+func (w wide) timesAt(m Mem) {
+	for i, v := range w {
+		VMULPS(part(m, i), v, v)
+	}
+}
+
+// addAt adds a times what is at m, rounded once.
+func (w wide) addAt(a wide, m Mem) {
+	for i, v := range w {
+		VFMADD231PS(part(m, i), a[i], v)
+	}
+}
+
 // times multiplies by a.
 func (w wide) times(a wide) {
 	for i, v := range w {
@@ -160,7 +186,7 @@ func (w wide) times(a wide) {
 // scaled is a times the float32 at m.
 func (w wide) scaled(m Mem, a wide) {
 	for i, v := range w {
-		if emulated {
+		if narrow {
 			VBROADCASTSS(m, v)
 			VMULPS(a[i], v, v)
 		} else {
@@ -178,27 +204,23 @@ func (w wide) add(a, b wide) {
 
 // addScaled adds a times the float32 at m, rounded once.
 func (w wide) addScaled(m Mem, a wide) {
+	if narrow {
+		w.add(spreadOnce(m)[:len(w)], a)
+		return
+	}
 	for i, v := range w {
-		if emulated {
-			f := YMM()
-			VBROADCASTSS(m, f)
-			VFMADD231PS(f, a[i], v)
-		} else {
-			VFMADD231PS_BCST(m, a[i], v)
-		}
+		VFMADD231PS_BCST(m, a[i], v)
 	}
 }
 
 // subScaled takes off a times the float32 at m, rounded once.
 func (w wide) subScaled(m Mem, a wide) {
+	if narrow {
+		w.sub(spreadOnce(m)[:len(w)], a)
+		return
+	}
 	for i, v := range w {
-		if emulated {
-			f := YMM()
-			VBROADCASTSS(m, f)
-			VFNMADD231PS(f, a[i], v)
-		} else {
-			VFNMADD231PS_BCST(m, a[i], v)
-		}
+		VFNMADD231PS_BCST(m, a[i], v)
 	}
 }
 

@@ -327,12 +327,11 @@ func (t *wideTile) dot(j int, acc []wide) {
 	q := t.vectors(t.quadsAt() + wideBytes*j)
 	for c := range t.cols {
 		m := t.a.at(c, 4*j)
-		if t.pairs == 1 {
+		if t.pairs == 1 && !narrow {
 			acc[c].dot(m, q[0])
 			continue
 		}
-		a := newWide()
-		a.spread(m)
+		a := spreadOnce(m)
 		for p, w := range q {
 			for i, v := range acc[t.pairs*c+p] {
 				dp(a[i], w[i], v)
@@ -446,6 +445,16 @@ func (t *wideTile) halves() {
 		t.dot(j, first)
 		t.dot(4+j, second)
 	}
+	if narrow { // registers run out
+		for i, v := range first {
+			v.float()
+			second[i].float()
+			v.timesAt(t.at(i%t.pairs, 0))
+			v.addAt(second[i], t.at(i%t.pairs, wideBytes))
+			t.sums[i].addScaled(t.a.at(i/t.pairs, act32D), v)
+		}
+		return
+	}
 	one, two := t.vectors(0), t.vectors(wideBytes)
 	for i, v := range first {
 		v.float()
@@ -497,11 +506,23 @@ func (t *wideTile) minima() []wide {
 	return mins
 }
 
-// quadCols is the most columns of a tile of four panels that registers have room for.
-func (s spec) quadCols() int {
+// tileCols is the most columns of a tile of one or two pairs of panels that registers
+// have room for, or 0.
+func (s spec) tileCols(pairs int) int {
 	switch {
-	case emulated:
+	case narrow && pairs == 2:
 		return 0
+	case narrow:
+		most := 3
+		if s.wideScales() == 2 || s.folded() && s.min {
+			most = 2
+		}
+		if emulated {
+			most--
+		}
+		return most
+	case pairs == 1:
+		return 8
 	case s.wideScales() == 2:
 		return 4
 	}
