@@ -13661,10 +13661,10 @@ groups:
 	PREFETCHT1   (SI)
 	PREFETCHT1   (SI)(DI*1)
 	ADDQ         $0x40, SI
-	VPXOR        Y4, Y4, Y4
-	VPXOR        Y5, Y5, Y5
-	VPXOR        Y6, Y6, Y6
-	VPXOR        Y7, Y7, Y7
+	VMOVUPS      magic<>+0(SB), Y4
+	VMOVUPS      magic<>+0(SB), Y5
+	VMOVUPS      magic<>+0(SB), Y6
+	VMOVUPS      magic<>+0(SB), Y7
 	VMOVUPS      128(AX), Y8
 	VMOVUPS      160(AX), Y9
 	VPBROADCASTD (CX), Y10
@@ -13731,17 +13731,15 @@ groups:
 	BYTE $0xc4; BYTE $0xc2; BYTE $0x35; BYTE $0x50; BYTE $0xfa // VEX_VPDPBUSD Y10, Y9, Y7
 	VMOVUPS      (AX), Y8
 	VMOVUPS      32(AX), Y9
-	VCVTDQ2PS    Y4, Y4
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y4, Y4
-	VMULPS       Y9, Y5, Y5
-	VPBROADCASTD 32(CX), Y10
-	VFMADD231PS  Y10, Y4, Y0
-	VFMADD231PS  Y10, Y5, Y1
-	VCVTDQ2PS    Y6, Y6
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y8, Y6, Y6
-	VMULPS       Y9, Y7, Y7
+	VMULPS       lessMagic<>+0(SB), Y8, Y10
+	VMULPS       lessMagic<>+0(SB), Y9, Y11
+	VFMADD213PS  Y10, Y8, Y4
+	VFMADD213PS  Y11, Y9, Y5
+	VFMADD213PS  Y10, Y8, Y6
+	VFMADD213PS  Y11, Y9, Y7
+	VPBROADCASTD 32(CX), Y8
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
 	VPBROADCASTD 32(CX)(DX*1), Y4
 	VFMADD231PS  Y4, Y6, Y2
 	VFMADD231PS  Y4, Y7, Y3
@@ -13840,6 +13838,74 @@ groups:
 	VZEROUPPER
 	RET
 
+DATA magic<>+0(SB)/1, $0x00
+DATA magic<>+1(SB)/1, $0x00
+DATA magic<>+2(SB)/1, $0x40
+DATA magic<>+3(SB)/1, $0x4b
+DATA magic<>+4(SB)/1, $0x00
+DATA magic<>+5(SB)/1, $0x00
+DATA magic<>+6(SB)/1, $0x40
+DATA magic<>+7(SB)/1, $0x4b
+DATA magic<>+8(SB)/1, $0x00
+DATA magic<>+9(SB)/1, $0x00
+DATA magic<>+10(SB)/1, $0x40
+DATA magic<>+11(SB)/1, $0x4b
+DATA magic<>+12(SB)/1, $0x00
+DATA magic<>+13(SB)/1, $0x00
+DATA magic<>+14(SB)/1, $0x40
+DATA magic<>+15(SB)/1, $0x4b
+DATA magic<>+16(SB)/1, $0x00
+DATA magic<>+17(SB)/1, $0x00
+DATA magic<>+18(SB)/1, $0x40
+DATA magic<>+19(SB)/1, $0x4b
+DATA magic<>+20(SB)/1, $0x00
+DATA magic<>+21(SB)/1, $0x00
+DATA magic<>+22(SB)/1, $0x40
+DATA magic<>+23(SB)/1, $0x4b
+DATA magic<>+24(SB)/1, $0x00
+DATA magic<>+25(SB)/1, $0x00
+DATA magic<>+26(SB)/1, $0x40
+DATA magic<>+27(SB)/1, $0x4b
+DATA magic<>+28(SB)/1, $0x00
+DATA magic<>+29(SB)/1, $0x00
+DATA magic<>+30(SB)/1, $0x40
+DATA magic<>+31(SB)/1, $0x4b
+GLOBL magic<>(SB), RODATA|NOPTR, $32
+
+DATA lessMagic<>+0(SB)/1, $0x00
+DATA lessMagic<>+1(SB)/1, $0x00
+DATA lessMagic<>+2(SB)/1, $0x40
+DATA lessMagic<>+3(SB)/1, $0xcb
+DATA lessMagic<>+4(SB)/1, $0x00
+DATA lessMagic<>+5(SB)/1, $0x00
+DATA lessMagic<>+6(SB)/1, $0x40
+DATA lessMagic<>+7(SB)/1, $0xcb
+DATA lessMagic<>+8(SB)/1, $0x00
+DATA lessMagic<>+9(SB)/1, $0x00
+DATA lessMagic<>+10(SB)/1, $0x40
+DATA lessMagic<>+11(SB)/1, $0xcb
+DATA lessMagic<>+12(SB)/1, $0x00
+DATA lessMagic<>+13(SB)/1, $0x00
+DATA lessMagic<>+14(SB)/1, $0x40
+DATA lessMagic<>+15(SB)/1, $0xcb
+DATA lessMagic<>+16(SB)/1, $0x00
+DATA lessMagic<>+17(SB)/1, $0x00
+DATA lessMagic<>+18(SB)/1, $0x40
+DATA lessMagic<>+19(SB)/1, $0xcb
+DATA lessMagic<>+20(SB)/1, $0x00
+DATA lessMagic<>+21(SB)/1, $0x00
+DATA lessMagic<>+22(SB)/1, $0x40
+DATA lessMagic<>+23(SB)/1, $0xcb
+DATA lessMagic<>+24(SB)/1, $0x00
+DATA lessMagic<>+25(SB)/1, $0x00
+DATA lessMagic<>+26(SB)/1, $0x40
+DATA lessMagic<>+27(SB)/1, $0xcb
+DATA lessMagic<>+28(SB)/1, $0x00
+DATA lessMagic<>+29(SB)/1, $0x00
+DATA lessMagic<>+30(SB)/1, $0x40
+DATA lessMagic<>+31(SB)/1, $0xcb
+GLOBL lessMagic<>(SB), RODATA|NOPTR, $32
+
 // func avxvnnitile2Q4_Kx3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, FMA3, MMX+
 TEXT ·avxvnnitile2Q4_Kx3(SB), NOSPLIT, $0-80
@@ -13879,12 +13945,12 @@ groups:
 	PREFETCHT1   (SI)
 	PREFETCHT1   (SI)(DI*1)
 	ADDQ         $0x40, SI
-	VPXOR        Y6, Y6, Y6
-	VPXOR        Y7, Y7, Y7
-	VPXOR        Y8, Y8, Y8
-	VPXOR        Y9, Y9, Y9
-	VPXOR        Y10, Y10, Y10
-	VPXOR        Y11, Y11, Y11
+	VMOVUPS      magic<>+0(SB), Y6
+	VMOVUPS      magic<>+0(SB), Y7
+	VMOVUPS      magic<>+0(SB), Y8
+	VMOVUPS      magic<>+0(SB), Y9
+	VMOVUPS      magic<>+0(SB), Y10
+	VMOVUPS      magic<>+0(SB), Y11
 	VMOVUPS      128(AX), Y12
 	VMOVUPS      160(AX), Y13
 	VPBROADCASTD (CX), Y14
@@ -13975,24 +14041,20 @@ groups:
 	BYTE $0xc4; BYTE $0x42; BYTE $0x15; BYTE $0x50; BYTE $0xde // VEX_VPDPBUSD Y14, Y13, Y11
 	VMOVUPS      (AX), Y12
 	VMOVUPS      32(AX), Y13
-	VCVTDQ2PS    Y6, Y6
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y12, Y6, Y6
-	VMULPS       Y13, Y7, Y7
-	VPBROADCASTD 32(CX), Y14
-	VFMADD231PS  Y14, Y6, Y0
-	VFMADD231PS  Y14, Y7, Y1
-	VCVTDQ2PS    Y8, Y8
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y12, Y8, Y8
-	VMULPS       Y13, Y9, Y9
+	VMULPS       lessMagic<>+0(SB), Y12, Y14
+	VMULPS       lessMagic<>+0(SB), Y13, Y15
+	VFMADD213PS  Y14, Y12, Y6
+	VFMADD213PS  Y15, Y13, Y7
+	VFMADD213PS  Y14, Y12, Y8
+	VFMADD213PS  Y15, Y13, Y9
+	VFMADD213PS  Y14, Y12, Y10
+	VFMADD213PS  Y15, Y13, Y11
+	VPBROADCASTD 32(CX), Y12
+	VFMADD231PS  Y12, Y6, Y0
+	VFMADD231PS  Y12, Y7, Y1
 	VPBROADCASTD 32(CX)(DX*1), Y6
 	VFMADD231PS  Y6, Y8, Y2
 	VFMADD231PS  Y6, Y9, Y3
-	VCVTDQ2PS    Y10, Y10
-	VCVTDQ2PS    Y11, Y11
-	VMULPS       Y12, Y10, Y10
-	VMULPS       Y13, Y11, Y11
 	VPBROADCASTD 32(CX)(DX*2), Y6
 	VFMADD231PS  Y6, Y10, Y4
 	VFMADD231PS  Y6, Y11, Y5
@@ -15070,10 +15132,10 @@ groups:
 	PREFETCHT1   (SI)
 	PREFETCHT1   (SI)(DI*1)
 	ADDQ         $0x40, SI
-	VPXOR        Y4, Y4, Y4
-	VPXOR        Y5, Y5, Y5
-	VPXOR        Y6, Y6, Y6
-	VPXOR        Y7, Y7, Y7
+	VMOVUPS      magic<>+0(SB), Y4
+	VMOVUPS      magic<>+0(SB), Y5
+	VMOVUPS      magic<>+0(SB), Y6
+	VMOVUPS      magic<>+0(SB), Y7
 	VMOVUPS      128(AX), Y8
 	VMOVUPS      160(AX), Y9
 	VPBROADCASTD (CX), Y10
@@ -15140,17 +15202,15 @@ groups:
 	BYTE $0xc4; BYTE $0xc2; BYTE $0x35; BYTE $0x50; BYTE $0xfa // VEX_VPDPBUSD Y10, Y9, Y7
 	VMOVUPS      (AX), Y8
 	VMOVUPS      32(AX), Y9
-	VCVTDQ2PS    Y4, Y4
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y8, Y4, Y4
-	VMULPS       Y9, Y5, Y5
-	VPBROADCASTD 32(CX), Y10
-	VFMADD231PS  Y10, Y4, Y0
-	VFMADD231PS  Y10, Y5, Y1
-	VCVTDQ2PS    Y6, Y6
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y8, Y6, Y6
-	VMULPS       Y9, Y7, Y7
+	VMULPS       lessMagic<>+0(SB), Y8, Y10
+	VMULPS       lessMagic<>+0(SB), Y9, Y11
+	VFMADD213PS  Y10, Y8, Y4
+	VFMADD213PS  Y11, Y9, Y5
+	VFMADD213PS  Y10, Y8, Y6
+	VFMADD213PS  Y11, Y9, Y7
+	VPBROADCASTD 32(CX), Y8
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
 	VPBROADCASTD 32(CX)(DX*1), Y4
 	VFMADD231PS  Y4, Y6, Y2
 	VFMADD231PS  Y4, Y7, Y3
@@ -15288,12 +15348,12 @@ groups:
 	PREFETCHT1   (SI)
 	PREFETCHT1   (SI)(DI*1)
 	ADDQ         $0x40, SI
-	VPXOR        Y6, Y6, Y6
-	VPXOR        Y7, Y7, Y7
-	VPXOR        Y8, Y8, Y8
-	VPXOR        Y9, Y9, Y9
-	VPXOR        Y10, Y10, Y10
-	VPXOR        Y11, Y11, Y11
+	VMOVUPS      magic<>+0(SB), Y6
+	VMOVUPS      magic<>+0(SB), Y7
+	VMOVUPS      magic<>+0(SB), Y8
+	VMOVUPS      magic<>+0(SB), Y9
+	VMOVUPS      magic<>+0(SB), Y10
+	VMOVUPS      magic<>+0(SB), Y11
 	VMOVUPS      128(AX), Y12
 	VMOVUPS      160(AX), Y13
 	VPBROADCASTD (CX), Y14
@@ -15384,24 +15444,20 @@ groups:
 	BYTE $0xc4; BYTE $0x42; BYTE $0x15; BYTE $0x50; BYTE $0xde // VEX_VPDPBUSD Y14, Y13, Y11
 	VMOVUPS      (AX), Y12
 	VMOVUPS      32(AX), Y13
-	VCVTDQ2PS    Y6, Y6
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y12, Y6, Y6
-	VMULPS       Y13, Y7, Y7
-	VPBROADCASTD 32(CX), Y14
-	VFMADD231PS  Y14, Y6, Y0
-	VFMADD231PS  Y14, Y7, Y1
-	VCVTDQ2PS    Y8, Y8
-	VCVTDQ2PS    Y9, Y9
-	VMULPS       Y12, Y8, Y8
-	VMULPS       Y13, Y9, Y9
+	VMULPS       lessMagic<>+0(SB), Y12, Y14
+	VMULPS       lessMagic<>+0(SB), Y13, Y15
+	VFMADD213PS  Y14, Y12, Y6
+	VFMADD213PS  Y15, Y13, Y7
+	VFMADD213PS  Y14, Y12, Y8
+	VFMADD213PS  Y15, Y13, Y9
+	VFMADD213PS  Y14, Y12, Y10
+	VFMADD213PS  Y15, Y13, Y11
+	VPBROADCASTD 32(CX), Y12
+	VFMADD231PS  Y12, Y6, Y0
+	VFMADD231PS  Y12, Y7, Y1
 	VPBROADCASTD 32(CX)(DX*1), Y6
 	VFMADD231PS  Y6, Y8, Y2
 	VFMADD231PS  Y6, Y9, Y3
-	VCVTDQ2PS    Y10, Y10
-	VCVTDQ2PS    Y11, Y11
-	VMULPS       Y12, Y10, Y10
-	VMULPS       Y13, Y11, Y11
 	VPBROADCASTD 32(CX)(DX*2), Y6
 	VFMADD231PS  Y6, Y10, Y4
 	VFMADD231PS  Y6, Y11, Y5

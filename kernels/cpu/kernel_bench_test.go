@@ -56,18 +56,27 @@ func BenchmarkMat(b *testing.B) {
 			x[i] = float32(rng.NormFloat64())
 		}
 		lda := cols / 32 * act32Bytes
-		dst := make([]float32, maxCols*rows)
+		dst := make([]float32, maxTileCols*rows)
 		for _, path := range Paths() {
 			ks, _ := choose(path)
-			act := make([]byte, maxCols*lda)
-			for c := range maxCols {
+			act := make([]byte, maxTileCols*lda)
+			for c := range maxTileCols {
 				ks.quantize32(act[c*lda:(c+1)*lda], x)
 			}
-			for _, n := range []int{1, maxCols} {
+			for _, n := range []int{1, maxCols, maxTileCols} {
+				run := func() {
+					ks.mat(t, n, &dst[0], 4*rows, &panel[0], &act[0], lda, cols/s.values, rows/panelRows)
+				}
+				if n > maxCols {
+					if ks.pair == nil {
+						continue
+					}
+					run = func() {
+						ks.pair(t, n, &dst[0], 4*rows, &panel[0], size, &act[0], lda, cols/s.values, rows/panelRows/2)
+					}
+				}
 				b.Run(fmt.Sprintf("%v/%s/cols=%d", t, path, n), func(b *testing.B) {
-					best := fastest(b, func() {
-						ks.mat(t, n, &dst[0], 4*rows, &panel[0], &act[0], lda, cols/s.values, rows/panelRows)
-					})
+					best := fastest(b, run)
 					b.ReportMetric(2*rows*cols*float64(n)/best/1e9, "best-GOPS")
 					b.ReportMetric(float64(len(panel))/best/1e9, "best-GB/s")
 				})

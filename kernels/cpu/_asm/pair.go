@@ -16,6 +16,7 @@ type pairMat struct {
 	w, stride  reg.GPVirtual // the first panel's block, and how far the second's is
 	a          columns
 	none       wide
+	magic      wide // where sums start from it
 	mask       reg.VecVirtual
 	sums, mins []wide // of a block of 256; mins nil if they come after it
 	group, sc  reg.GPVirtual
@@ -29,6 +30,10 @@ func matPair(s spec, cols int) {
 	b := &pairMat{s: s, cols: cols, dst: get("dst"), ldd: get("ldd"), w: get("w"), stride: get("stride"), none: newWide()}
 	lda, count, left := get("lda"), get("count"), GP64()
 	b.none.zero()
+	if s.sub == 32 {
+		b.magic = newWide()
+		VPBROADCASTD(magic(), b.magic[0])
+	}
 	if s.low < 8 && s.high == 0 {
 		b.mask = newWide()[0]
 		VPBROADCASTD(s.lowMaskMem(), b.mask)
@@ -180,8 +185,11 @@ func (b *pairMat) scalePair() {
 	s := b.s
 	one, two := b.scales(Mem{Base: b.sc})
 	for i, sc := range []wide{one, two} {
-		for c, v := range b.dot(b.reader(b.group, i*s.groupBytes()), 0, 8, nil) {
-			v.times(sc)
+		acc, less := wides(b.cols), newWide()
+		s.dotQuadsVNNI(b.reader(b.group, i*s.groupBytes()), 0, 8, b.a, acc, b.none, func(_ int, v wide) { v.startMagic(b.magic) })
+		less.magicTimes(sc)
+		for c, v := range acc {
+			v.scaleMagic(sc, less)
 			b.sums[c].addScaled(b.a.at(c, act32D), v)
 		}
 		b.a.advance(act32Bytes)

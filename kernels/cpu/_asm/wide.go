@@ -176,6 +176,42 @@ func (w wide) addAt(a wide, m Mem) {
 	}
 }
 
+// An int32 sum of magnitude below 2²² that starts from the bits of the float32 magic,
+// 1.5·2²³, is magic plus that sum when it is taken for a float32. Its product with a
+// scale, of at most 24 bits, is then one operation, rounded once: magic is taken off
+// in it, times the scale.
+func magic() Mem     { return words("magic", 0x4b400000) }
+func lessMagic() Mem { return words("lessMagic", 0xcb400000) }
+
+// startMagic makes w magic, of which m is a copy unless narrow.
+func (w wide) startMagic(m wide) {
+	for i, v := range w {
+		if narrow {
+			VMOVUPS(magic(), v)
+		} else {
+			VMOVDQA64(m[i], v)
+		}
+	}
+}
+
+// magicTimes makes w what magic adds to a product with sc, negated.
+func (w wide) magicTimes(sc wide) {
+	for i, v := range w {
+		if w.full() {
+			VMULPS_BCST(lessMagic(), sc[i], v)
+		} else {
+			VMULPS(lessMagic(), sc[i], v)
+		}
+	}
+}
+
+// scaleMagic makes w, a sum from magic, its product with sc; less is of magicTimes.
+func (w wide) scaleMagic(sc, less wide) {
+	for i, v := range w {
+		VFMADD213PS(less[i], sc[i], v)
+	}
+}
+
 // times multiplies by a.
 func (w wide) times(a wide) {
 	for i, v := range w {

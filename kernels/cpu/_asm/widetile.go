@@ -201,6 +201,7 @@ type wideTile struct {
 	x, stride   reg.GPVirtual // the block, or with 256 columns the group, and from a pair to the next
 	a           columns
 	none        wide
+	magic       wide   // where sums start from it
 	next        []Mem  // of each panel, what is to be fetched
 	sums        []wide // results so far, or what a block of 256 has added up
 }
@@ -216,6 +217,10 @@ func tileVNNI(s spec, pairs, cols int) {
 	blocks := param("blocks")
 	t.fetched()
 	t.none.zero()
+	if s.sub == 32 && !narrow {
+		t.magic = newWide()
+		VPBROADCASTD(magic(), t.magic[0])
+	}
 	if s.values == 32 {
 		t.sums = wides(pairs * cols)
 	}
@@ -426,14 +431,21 @@ func (t *wideTile) products() {
 
 // group adds 32 columns with one scale: sums += da·(scale·products).
 func (t *wideTile) group() {
-	acc := t.zeros()
+	acc := wides(t.pairs * t.cols)
+	for _, v := range acc {
+		v.startMagic(t.magic)
+	}
 	for j := range 8 {
 		t.dot(j, acc)
 	}
-	sc := t.vectors(0)
+	sc, less := t.vectors(0), wides(t.pairs)
+	for p, v := range less {
+		v.magicTimes(sc[p])
+	}
 	for i, v := range acc {
-		v.float()
-		v.times(sc[i%t.pairs])
+		v.scaleMagic(sc[i%t.pairs], less[i%t.pairs])
+	}
+	for i, v := range acc {
 		t.sums[i].addScaled(t.a.at(i/t.pairs, act32D), v)
 	}
 }
