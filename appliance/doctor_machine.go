@@ -49,7 +49,7 @@ func builtAt() (time.Time, bool) {
 }
 
 // wantedFeatures are the processor's features that the fastest kernels use.
-var wantedFeatures = map[string][]string{"amd64": {"avx2", "fma", "f16c", "avx512vl", "avx512_vnni", "avx512_bf16"}, "arm64": {"asimd", "asimddp", "asimdhp"}}
+var wantedFeatures = map[string][]string{"amd64": {"avx2", "fma", "f16c", "avx_vnni", "avx512vl", "avx512_vnni", "avx512_bf16"}, "arm64": {"asimd", "asimddp", "asimdhp"}}
 
 func (d *doctor) processor(context.Context) {
 	const name = "processor"

@@ -11,7 +11,7 @@ import (
 type Machine struct {
 	Kernels string   // the instruction set in use, for instance "avx2"
 	Paths   []string // all that this machine can use
-	Refused []string // those of its instruction sets that gave wrong results when they were tried
+	Refused []string // its instruction sets better than that, which gave wrong results when they were tried
 	Threads int      // of a model that names no number
 }
 

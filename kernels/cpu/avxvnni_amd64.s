@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func avxvnnimatQ4_0x1(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, F16C, FMA3, MMX+
 TEXT ·avxvnnimatQ4_0x1(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -113,7 +113,7 @@ DATA mask4<>+31(SB)/1, $0x0f
 GLOBL mask4<>(SB), RODATA|NOPTR, $32
 
 // func avxvnnimatQ4_0x2(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, F16C, FMA3, MMX+
 TEXT ·avxvnnimatQ4_0x2(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -209,7 +209,7 @@ block:
 	RET
 
 // func avxvnnimatQ4_0x3(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, F16C, FMA3, MMX+
 TEXT ·avxvnnimatQ4_0x3(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -329,7 +329,7 @@ block:
 	RET
 
 // func avxvnnimatQ4_0x4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, F16C, FMA3, MMX+
 TEXT ·avxvnnimatQ4_0x4(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -476,7 +476,7 @@ block:
 	RET
 
 // func avxvnnimatQ4_1x1(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, F16C, FMA3, MMX+
 TEXT ·avxvnnimatQ4_1x1(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -553,7 +553,7 @@ block:
 	RET
 
 // func avxvnnimatQ4_1x2(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, F16C, FMA3, MMX+
 TEXT ·avxvnnimatQ4_1x2(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -654,7 +654,7 @@ block:
 	RET
 
 // func avxvnnimatQ4_1x3(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, F16C, FMA3, MMX+
 TEXT ·avxvnnimatQ4_1x3(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -781,7 +781,7 @@ block:
 	RET
 
 // func avxvnnimatQ4_1x4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, F16C, FMA3, MMX+
 TEXT ·avxvnnimatQ4_1x4(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -937,7 +937,7 @@ block:
 	RET
 
 // func avxvnnimatQ5_0x1(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, F16C, FMA3, MMX+
 TEXT ·avxvnnimatQ5_0x1(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -1069,7 +1069,7 @@ DATA high4_1<>+31(SB)/1, $0x10
 GLOBL high4_1<>(SB), RODATA|NOPTR, $32
 
 // func avxvnnimatQ5_0x2(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, F16C, FMA3, MMX+
 TEXT ·avxvnnimatQ5_0x2(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -1189,7 +1189,7 @@ block:
 	RET
 
 // func avxvnnimatQ5_0x3(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, F16C, FMA3, MMX+
 TEXT ·avxvnnimatQ5_0x3(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -1333,7 +1333,7 @@ block:
 	RET
 
 // func avxvnnimatQ5_0x4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, F16C, FMA3, MMX+
 TEXT ·avxvnnimatQ5_0x4(SB), NOSPLIT, $0-56
 	MOVQ  dst+0(FP), AX
 	MOVQ  ldd+8(FP), CX
@@ -1503,7 +1503,7 @@ block:
 	RET
 
 // func avxvnnimatQ5_1x1(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, F16C, FMA3, MMX+
 TEXT ·avxvnnimatQ5_1x1(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -1604,7 +1604,7 @@ block:
 	RET
 
 // func avxvnnimatQ5_1x2(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, F16C, FMA3, MMX+
 TEXT ·avxvnnimatQ5_1x2(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -1729,7 +1729,7 @@ block:
 	RET
 
 // func avxvnnimatQ5_1x3(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, F16C, FMA3, MMX+
 TEXT ·avxvnnimatQ5_1x3(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -1880,7 +1880,7 @@ block:
 	RET
 
 // func avxvnnimatQ5_1x4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, F16C, FMA3, MMX+
 TEXT ·avxvnnimatQ5_1x4(SB), NOSPLIT, $0-56
 	MOVQ  dst+0(FP), AX
 	MOVQ  ldd+8(FP), CX
@@ -2059,7 +2059,7 @@ block:
 	RET
 
 // func avxvnnimatQ8_0x1(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, F16C, FMA3, MMX+
 TEXT ·avxvnnimatQ8_0x1(SB), NOSPLIT, $0-56
 	MOVQ  dst+0(FP), AX
 	MOVQ  ldd+8(FP), CX
@@ -2168,7 +2168,7 @@ DATA bias<>+31(SB)/1, $0x80
 GLOBL bias<>(SB), RODATA|NOPTR, $32
 
 // func avxvnnimatQ8_0x2(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, F16C, FMA3, MMX+
 TEXT ·avxvnnimatQ8_0x2(SB), NOSPLIT, $0-56
 	MOVQ  dst+0(FP), AX
 	MOVQ  ldd+8(FP), CX
@@ -2265,7 +2265,7 @@ block:
 	RET
 
 // func avxvnnimatQ8_0x3(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, F16C, FMA3, MMX+
 TEXT ·avxvnnimatQ8_0x3(SB), NOSPLIT, $0-56
 	MOVQ  dst+0(FP), AX
 	MOVQ  ldd+8(FP), CX
@@ -2386,7 +2386,7 @@ block:
 	RET
 
 // func avxvnnimatQ8_0x4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, F16C, FMA3, MMX+
 TEXT ·avxvnnimatQ8_0x4(SB), NOSPLIT, $0-56
 	MOVQ  dst+0(FP), AX
 	MOVQ  ldd+8(FP), CX
@@ -2534,7 +2534,7 @@ block:
 	RET
 
 // func avxvnnimatIQ4_NLx1(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, F16C, FMA3, MMX+
 TEXT ·avxvnnimatIQ4_NLx1(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -2692,7 +2692,7 @@ DATA iq4nlBiased<>+31(SB)/1, $0xf1
 GLOBL iq4nlBiased<>(SB), RODATA|NOPTR, $32
 
 // func avxvnnimatIQ4_NLx2(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, F16C, FMA3, MMX+
 TEXT ·avxvnnimatIQ4_NLx2(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -2804,7 +2804,7 @@ block:
 	RET
 
 // func avxvnnimatIQ4_NLx3(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, F16C, FMA3, MMX+
 TEXT ·avxvnnimatIQ4_NLx3(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -2940,7 +2940,7 @@ block:
 	RET
 
 // func avxvnnimatIQ4_NLx4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, F16C, FMA3, MMX+
 TEXT ·avxvnnimatIQ4_NLx4(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -3103,7 +3103,7 @@ block:
 	RET
 
 // func avxvnnimatQ2_Kx1(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, F16C, FMA3, MMX+
 TEXT ·avxvnnimatQ2_Kx1(SB), NOSPLIT, $64-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -3277,7 +3277,7 @@ DATA nibble16<>+31(SB)/1, $0x00
 GLOBL nibble16<>(SB), RODATA|NOPTR, $32
 
 // func avxvnnimatQ2_Kx2(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, F16C, FMA3, MMX+
 TEXT ·avxvnnimatQ2_Kx2(SB), NOSPLIT, $96-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -3421,7 +3421,7 @@ groups:
 	RET
 
 // func avxvnnimatQ2_Kx3(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, F16C, FMA3, MMX+
 TEXT ·avxvnnimatQ2_Kx3(SB), NOSPLIT, $256-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -3731,7 +3731,7 @@ groups:
 	RET
 
 // func avxvnnimatQ2_Kx4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, F16C, FMA3, MMX+
 TEXT ·avxvnnimatQ2_Kx4(SB), NOSPLIT, $320-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -4119,7 +4119,7 @@ groups:
 	RET
 
 // func avxvnnimatQ3_Kx1(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, F16C, FMA3, MMX+
 TEXT ·avxvnnimatQ3_Kx1(SB), NOSPLIT, $64-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -4279,7 +4279,7 @@ DATA high2_1<>+31(SB)/1, $0x04
 GLOBL high2_1<>(SB), RODATA|NOPTR, $32
 
 // func avxvnnimatQ3_Kx2(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, F16C, FMA3, MMX+
 TEXT ·avxvnnimatQ3_Kx2(SB), NOSPLIT, $96-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -4439,7 +4439,7 @@ groups:
 	RET
 
 // func avxvnnimatQ3_Kx3(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, F16C, FMA3, MMX+
 TEXT ·avxvnnimatQ3_Kx3(SB), NOSPLIT, $256-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -4642,7 +4642,7 @@ groups:
 	RET
 
 // func avxvnnimatQ3_Kx4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, F16C, FMA3, MMX+
 TEXT ·avxvnnimatQ3_Kx4(SB), NOSPLIT, $320-56
 	MOVQ  dst+0(FP), AX
 	MOVQ  ldd+8(FP), CX
@@ -4883,7 +4883,7 @@ groups:
 	RET
 
 // func avxvnnimatQ4_Kx1(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, F16C, FMA3, MMX+
 TEXT ·avxvnnimatQ4_Kx1(SB), NOSPLIT, $64-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -5066,7 +5066,7 @@ DATA low16<>+31(SB)/1, $0x00
 GLOBL low16<>(SB), RODATA|NOPTR, $32
 
 // func avxvnnimatQ4_Kx2(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, F16C, FMA3, MMX+
 TEXT ·avxvnnimatQ4_Kx2(SB), NOSPLIT, $96-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -5266,7 +5266,7 @@ groups:
 	RET
 
 // func avxvnnimatQ4_Kx3(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, F16C, FMA3, MMX+
 TEXT ·avxvnnimatQ4_Kx3(SB), NOSPLIT, $256-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -5584,7 +5584,7 @@ groups:
 	RET
 
 // func avxvnnimatQ4_Kx4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, F16C, FMA3, MMX+
 TEXT ·avxvnnimatQ4_Kx4(SB), NOSPLIT, $320-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -5976,7 +5976,7 @@ groups:
 	RET
 
 // func avxvnnimatQ5_Kx1(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, F16C, FMA3, MMX+
 TEXT ·avxvnnimatQ5_Kx1(SB), NOSPLIT, $64-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -6174,7 +6174,7 @@ groups:
 	RET
 
 // func avxvnnimatQ5_Kx2(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, F16C, FMA3, MMX+
 TEXT ·avxvnnimatQ5_Kx2(SB), NOSPLIT, $96-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -6423,7 +6423,7 @@ groups:
 	RET
 
 // func avxvnnimatQ5_Kx3(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, F16C, FMA3, MMX+
 TEXT ·avxvnnimatQ5_Kx3(SB), NOSPLIT, $256-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -6790,7 +6790,7 @@ groups:
 	RET
 
 // func avxvnnimatQ5_Kx4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, F16C, FMA3, MMX+
 TEXT ·avxvnnimatQ5_Kx4(SB), NOSPLIT, $320-56
 	MOVQ  dst+0(FP), AX
 	MOVQ  ldd+8(FP), CX
@@ -7230,7 +7230,7 @@ groups:
 	RET
 
 // func avxvnnimatQ6_Kx1(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, F16C, FMA3, MMX+
 TEXT ·avxvnnimatQ6_Kx1(SB), NOSPLIT, $64-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -7389,7 +7389,7 @@ DATA high4_2<>+31(SB)/1, $0x30
 GLOBL high4_2<>(SB), RODATA|NOPTR, $32
 
 // func avxvnnimatQ6_Kx2(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, F16C, FMA3, MMX+
 TEXT ·avxvnnimatQ6_Kx2(SB), NOSPLIT, $96-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -7545,7 +7545,7 @@ groups:
 	RET
 
 // func avxvnnimatQ6_Kx3(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, F16C, FMA3, MMX+
 TEXT ·avxvnnimatQ6_Kx3(SB), NOSPLIT, $256-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    ldd+8(FP), CX
@@ -7741,7 +7741,7 @@ groups:
 	RET
 
 // func avxvnnimatQ6_Kx4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, F16C, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, F16C, FMA3, MMX+
 TEXT ·avxvnnimatQ6_Kx4(SB), NOSPLIT, $320-56
 	MOVQ  dst+0(FP), AX
 	MOVQ  ldd+8(FP), CX
@@ -8041,7 +8041,7 @@ block:
 	RET
 
 // func avxvnnitile2Q4_0x2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, FMA3, MMX+
 TEXT ·avxvnnitile2Q4_0x2(SB), NOSPLIT, $0-80
 	MOVQ  x+16(FP), AX
 	MOVQ  act+32(FP), CX
@@ -8172,7 +8172,7 @@ block:
 	RET
 
 // func avxvnnitile2Q4_0x3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, FMA3, MMX+
 TEXT ·avxvnnitile2Q4_0x3(SB), NOSPLIT, $0-80
 	MOVQ  x+16(FP), AX
 	MOVQ  act+32(FP), CX
@@ -8416,7 +8416,7 @@ block:
 	RET
 
 // func avxvnnitile2Q4_1x2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, FMA3, MMX+
 TEXT ·avxvnnitile2Q4_1x2(SB), NOSPLIT, $0-80
 	MOVQ  x+16(FP), AX
 	MOVQ  act+32(FP), CX
@@ -8555,7 +8555,7 @@ block:
 	RET
 
 // func avxvnnitile2Q4_1x3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, FMA3, MMX+
 TEXT ·avxvnnitile2Q4_1x3(SB), NOSPLIT, $0-80
 	MOVQ  x+16(FP), AX
 	MOVQ  act+32(FP), CX
@@ -8853,7 +8853,7 @@ block:
 	RET
 
 // func avxvnnitile2Q5_0x2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, FMA3, MMX+
 TEXT ·avxvnnitile2Q5_0x2(SB), NOSPLIT, $0-80
 	MOVQ  x+16(FP), AX
 	MOVQ  act+32(FP), CX
@@ -8984,7 +8984,7 @@ block:
 	RET
 
 // func avxvnnitile2Q5_0x3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, FMA3, MMX+
 TEXT ·avxvnnitile2Q5_0x3(SB), NOSPLIT, $0-80
 	MOVQ  x+16(FP), AX
 	MOVQ  act+32(FP), CX
@@ -9275,7 +9275,7 @@ block:
 	RET
 
 // func avxvnnitile2Q5_1x2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, FMA3, MMX+
 TEXT ·avxvnnitile2Q5_1x2(SB), NOSPLIT, $0-80
 	MOVQ  x+16(FP), AX
 	MOVQ  act+32(FP), CX
@@ -9414,7 +9414,7 @@ block:
 	RET
 
 // func avxvnnitile2Q5_1x3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, FMA3, MMX+
 TEXT ·avxvnnitile2Q5_1x3(SB), NOSPLIT, $0-80
 	MOVQ  x+16(FP), AX
 	MOVQ  act+32(FP), CX
@@ -9664,7 +9664,7 @@ block:
 	RET
 
 // func avxvnnitile2Q8_0x2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, FMA3, MMX+
 TEXT ·avxvnnitile2Q8_0x2(SB), NOSPLIT, $0-80
 	MOVQ  x+16(FP), AX
 	MOVQ  act+32(FP), CX
@@ -9795,7 +9795,7 @@ block:
 	RET
 
 // func avxvnnitile2Q8_0x3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, FMA3, MMX+
 TEXT ·avxvnnitile2Q8_0x3(SB), NOSPLIT, $0-80
 	MOVQ  x+16(FP), AX
 	MOVQ  act+32(FP), CX
@@ -10059,7 +10059,7 @@ block:
 	RET
 
 // func avxvnnitile2IQ4_NLx2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, FMA3, MMX+
 TEXT ·avxvnnitile2IQ4_NLx2(SB), NOSPLIT, $0-80
 	MOVQ  x+16(FP), AX
 	MOVQ  act+32(FP), CX
@@ -10190,7 +10190,7 @@ block:
 	RET
 
 // func avxvnnitile2IQ4_NLx3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, FMA3, MMX+
 TEXT ·avxvnnitile2IQ4_NLx3(SB), NOSPLIT, $0-80
 	MOVQ  x+16(FP), AX
 	MOVQ  act+32(FP), CX
@@ -11078,7 +11078,7 @@ DATA dupHigh<>+31(SB)/1, $0x0f
 GLOBL dupHigh<>(SB), RODATA|NOPTR, $32
 
 // func avxvnnitile2Q2_Kx1(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, FMA3, MMX+
 TEXT ·avxvnnitile2Q2_Kx1(SB), NOSPLIT, $0-80
 	MOVQ    x+16(FP), AX
 	MOVQ    act+32(FP), CX
@@ -11267,7 +11267,7 @@ groups:
 	RET
 
 // func avxvnnitile2Q2_Kx2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, FMA3, MMX+
 TEXT ·avxvnnitile2Q2_Kx2(SB), NOSPLIT, $0-80
 	MOVQ    x+16(FP), AX
 	MOVQ    act+32(FP), CX
@@ -12791,7 +12791,7 @@ block:
 	RET
 
 // func avxvnnitile2Q3_Kx2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, FMA3, MMX+
 TEXT ·avxvnnitile2Q3_Kx2(SB), NOSPLIT, $0-80
 	MOVQ    x+16(FP), AX
 	MOVQ    act+32(FP), CX
@@ -12925,7 +12925,7 @@ groups:
 	RET
 
 // func avxvnnitile2Q3_Kx3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, FMA3, MMX+
 TEXT ·avxvnnitile2Q3_Kx3(SB), NOSPLIT, $0-80
 	MOVQ    x+16(FP), AX
 	MOVQ    act+32(FP), CX
@@ -13627,7 +13627,7 @@ block:
 	RET
 
 // func avxvnnitile2Q4_Kx2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, FMA3, MMX+
 TEXT ·avxvnnitile2Q4_Kx2(SB), NOSPLIT, $0-80
 	MOVQ    x+16(FP), AX
 	MOVQ    act+32(FP), CX
@@ -13907,7 +13907,7 @@ DATA lessMagic<>+31(SB)/1, $0xcb
 GLOBL lessMagic<>(SB), RODATA|NOPTR, $32
 
 // func avxvnnitile2Q4_Kx3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, FMA3, MMX+
 TEXT ·avxvnnitile2Q4_Kx3(SB), NOSPLIT, $0-80
 	MOVQ    x+16(FP), AX
 	MOVQ    act+32(FP), CX
@@ -15098,7 +15098,7 @@ block:
 	RET
 
 // func avxvnnitile2Q5_Kx2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, FMA3, MMX+
 TEXT ·avxvnnitile2Q5_Kx2(SB), NOSPLIT, $0-80
 	MOVQ    x+16(FP), AX
 	MOVQ    act+32(FP), CX
@@ -15310,7 +15310,7 @@ groups:
 	RET
 
 // func avxvnnitile2Q5_Kx3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, FMA3, MMX+
 TEXT ·avxvnnitile2Q5_Kx3(SB), NOSPLIT, $0-80
 	MOVQ    x+16(FP), AX
 	MOVQ    act+32(FP), CX
@@ -16601,7 +16601,7 @@ block:
 	RET
 
 // func avxvnnitile2Q6_Kx1(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, FMA3, MMX+
 TEXT ·avxvnnitile2Q6_Kx1(SB), NOSPLIT, $0-80
 	MOVQ    x+16(FP), AX
 	MOVQ    act+32(FP), CX
@@ -16704,7 +16704,7 @@ groups:
 	RET
 
 // func avxvnnitile2Q6_Kx2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI, FMA3, MMX+
+// Requires: AVX, AVX2, AVXVNNI, FMA3, MMX+
 TEXT ·avxvnnitile2Q6_Kx2(SB), NOSPLIT, $0-80
 	MOVQ    x+16(FP), AX
 	MOVQ    act+32(FP), CX
@@ -16854,7 +16854,7 @@ groups:
 	RET
 
 // func avxvnnipeakInts(n int)
-// Requires: AVX, AVX2, AVX512VL, AVX512_VNNI
+// Requires: AVX, AVX2, AVXVNNI
 TEXT ·avxvnnipeakInts(SB), NOSPLIT, $0-8
 	MOVQ  n+0(FP), AX
 	VPXOR Y0, Y0, Y0

@@ -152,9 +152,10 @@ type candidate struct {
 func (c candidate) ok() bool { return c.agrees == nil || c.agrees() }
 
 // Paths lists the kernel sets that this machine can run, best first.
-func Paths() []string {
-	var names []string
-	for _, c := range candidates() {
+func Paths() []string { return pathsOf(candidates()) }
+
+func pathsOf(all []candidate) (names []string) {
+	for _, c := range all {
 		if c.ok() {
 			names = append(names, c.set.name)
 		}
@@ -163,13 +164,15 @@ func Paths() []string {
 }
 
 // choose finds a set by name; "" is the best.
-func choose(name string) (*kernelSet, error) {
-	for _, c := range candidates() {
+func choose(name string) (*kernelSet, error) { return chooseOf(candidates(), name) }
+
+func chooseOf(all []candidate, name string) (*kernelSet, error) {
+	for _, c := range all {
 		if (name == "" || c.set.name == name) && c.ok() {
 			return c.set, nil
 		}
 	}
-	return nil, fmt.Errorf("cpu: no kernel path %q on this %s machine, want one of %q", name, runtime.GOARCH, Paths())
+	return nil, fmt.Errorf("cpu: no kernel path %q on this %s machine, want one of %q", name, runtime.GOARCH, pathsOf(all))
 }
 
 // Refused lists the kernel sets that are better than the best of Paths and left out,

@@ -63,8 +63,8 @@ func tilesOf(ints []intFuncs) tileKernels {
 	}
 }
 
-// wideTilesOf expands pairs of panels so that their vectors lie side by side, where one
-// kernel for pairs does not take all rows.
+// wideTilesOf expands pairs of panels so that their vectors lie side by side, from that
+// many rows on.
 func wideTilesOf(ints []intFuncs, rows int) tileKernels {
 	t := tileKernels{
 		rows: rows,

@@ -58,18 +58,36 @@ func TestSetsRefused(t *testing.T) {
 		{features{avx2: true, vnni: true, bf16: true, avxVNNI: true}, no, no, no, "avx2", "avx512-bf16 avx512-vnni avx-vnni"},
 	} {
 		all := candidatesOf(c.has, c.vnni, c.bf16, c.avxVNNI)
+		best, err := chooseOf(all, "")
+		if err != nil {
+			t.Fatal(err)
+		}
 		refused := refusedOf(all)
-		if got := strings.Join(refused, " "); all[len(refused)].set.name != c.first || got != c.refused {
-			t.Errorf("%+v: first is %s and %q are refused, want %s and %q", c.has, all[len(refused)].set.name, got, c.first, c.refused)
+		if got := strings.Join(refused, " "); best.name != c.first || got != c.refused {
+			t.Errorf("%+v: %s is taken and %q are refused, want %s and %q", c.has, best.name, got, c.first, c.refused)
+		}
+		for _, name := range refused {
+			if ks, err := chooseOf(all, name); err == nil {
+				t.Errorf("%+v: %s is refused, and %s given for its name", c.has, name, ks.name)
+			}
 		}
 	}
 }
 
+// What does not agree is no path, also where better sets do.
+func TestPathsAgreeing(t *testing.T) {
+	yes, no := func() bool { return true }, func() bool { return false }
+	all := candidatesOf(features{avx2: true, avxVNNI: true, vnni: true, bf16: true}, yes, no, no)
+	if got, want := strings.Join(pathsOf(all), " "), "avx512-vnni avx2 "; !strings.HasPrefix(got, want) {
+		t.Errorf("paths are %q, want %q first", got, want)
+	}
+}
+
 // The generator takes registers 16 to 31 when it runs out of others; they need
-// AVX-512, which kernels for processors without it must not. Nor may those have its
-// VPDPBUSD, the only one that the assembler knows.
-func TestNarrowRegisters(t *testing.T) {
-	wide := regexp.MustCompile(`.*\b([XY](1[6-9]|2\d|3[01])|Z\d+|K[0-7])\b.*|(?m:^\s*VPDPBUSD.*)`)
+// AVX-512, which kernels for processors without it must not. Nor may they have its
+// instructions, which the generator names above each function.
+func TestNarrow(t *testing.T) {
+	wide := regexp.MustCompile(`.*\b([XY](1[6-9]|2\d|3[01])|Z\d+|K[0-7])\b.*|(?m:^// Requires:.*AVX512.*|^\s*VPDPBUSD.*)`)
 	for _, name := range []string{"avx2_amd64.s", "avxvnni_amd64.s"} {
 		src, err := os.ReadFile(name)
 		if err != nil {

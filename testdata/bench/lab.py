@@ -79,16 +79,17 @@ def start(a):
     row("run", "model", "first token", "ready", "read", "open and repack", "first token ÷ (read + repack)")
     row("--:", "---", *["--:"] * 5)
     with tempfile.TemporaryDirectory() as d:
-        subprocess.run([a.hearth, "model", "add", a.model, "--data", d + "/data", "--name", "m", "--quiet"], check=True, capture_output=True)
+        subprocess.run([a.hearth, "model", "add", a.model, "--data", d + "/data", "--name", "m", "--quiet"], check=True, stdout=subprocess.DEVNULL)
+        added = max((os.path.join(at, f) for at, _, files in os.walk(d + "/data") for f in files), key=os.path.getsize)
         for i in range(a.rounds):
-            for how in ("by path", "added"):
+            for how, file in (("by path", a.model), ("added", added)):
                 began = time.time()
-                with open(a.model, "rb") as f:
+                with open(file, "rb") as f:
                     while f.read(1 << 20):
                         pass
                 read = time.time() - began
                 r = json.loads(subprocess.run([a.hearth, "bench", "model", "--json", "--quiet", "--repeat", "1", "--threads", str(a.threads), "--prefill", "1",
-                                               "--decode", "1", "--batch", "1", a.model], capture_output=True, text=True, check=True).stdout)
+                                               "--decode", "1", "--batch", "1", file], capture_output=True, text=True, check=True).stdout)
                 with Server(a, a.model, **({"data": d + "/data"} if how == "added" else {})) as s:
                     ready = time.time() - s.began
                     s.first_token()

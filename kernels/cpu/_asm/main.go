@@ -1,5 +1,6 @@
-// Command asm generates the AVX2 kernels of package cpu with avo. Run it through
-// go generate in the package above. The float32 operations of every kernel are
+// Command asm generates the amd64 kernels of package cpu with avo: AVX2's or, by the
+// environment variable ISA, those of another set. Run it through go generate in the
+// package above. The float32 operations of every kernel are
 // those of its portable twin, in the same order and fused where that fuses, so that
 // the two give the same bits.
 package main

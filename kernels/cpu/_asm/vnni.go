@@ -84,13 +84,13 @@ func splitPair(pair, first, second reg.VecVirtual) {
 // signed a and unsigned w (Intel SDM vol. 2; operands in Go's order). The Go assembler
 // does not know that of AVX-VNNI: see encode.go.
 func vpdpbusd(a Op, w, acc reg.VecVirtual, suffix ...string) {
-	opcode := "VPDPBUSD"
+	opcode, isa := "VPDPBUSD", []string{"AVX512VL", "AVX512_VNNI"}
 	if narrow {
-		opcode = "VEX_VPDPBUSD"
+		opcode, isa = vexDot, []string{"AVXVNNI"}
 	}
 	Instruction(&ir.Instruction{
 		Opcode: opcode, Suffixes: suffix, Operands: []Op{a, w, acc},
-		Inputs: []Op{a, w, acc}, Outputs: []Op{acc}, ISA: []string{"AVX512VL", "AVX512_VNNI"},
+		Inputs: []Op{a, w, acc}, Outputs: []Op{acc}, ISA: isa,
 	})
 }
 
