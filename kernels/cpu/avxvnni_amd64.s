@@ -4921,7 +4921,7 @@ groups:
 	VPSRAD       $0x10, Y3, Y3
 	VCVTDQ2PS    Y4, Y4
 	VCVTDQ2PS    Y3, Y3
-	VPXOR        Y5, Y5, Y5
+	VMOVUPS      magic<>+0(SB), Y5
 	VPXOR        Y6, Y6, Y6
 	VMOVDQU      (R10), Y8
 	VPAND        Y0, Y8, Y7
@@ -4956,12 +4956,12 @@ groups:
 	VPBROADCASTD 28(R8), Y8
 	BYTE $0xc4; BYTE $0xc2; BYTE $0x45; BYTE $0x50; BYTE $0xf0 // VEX_VPDPBUSD Y8, Y7, Y6
 	VPADDD       Y6, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
+	VMULPS       lessMagic<>+0(SB), Y4, Y6
+	VFMADD213PS  Y6, Y4, Y5
 	VPBROADCASTD 32(R8), Y4
 	VFMADD231PS  Y4, Y5, Y1
 	ADDQ         $0x40, R8
-	VPXOR        Y4, Y4, Y4
+	VMOVUPS      magic<>+0(SB), Y4
 	VPXOR        Y5, Y5, Y5
 	VMOVDQU      128(R10), Y7
 	VPAND        Y0, Y7, Y6
@@ -4996,8 +4996,8 @@ groups:
 	VPBROADCASTD 28(R8), Y7
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x4d; BYTE $0x50; BYTE $0xef // VEX_VPDPBUSD Y7, Y6, Y5
 	VPADDD       Y5, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y3, Y4, Y4
+	VMULPS       lessMagic<>+0(SB), Y3, Y5
+	VFMADD213PS  Y5, Y3, Y4
 	VPBROADCASTD 32(R8), Y3
 	VFMADD231PS  Y3, Y4, Y1
 	ADDQ         $0x40, R8
@@ -5030,6 +5030,74 @@ groups:
 	JNZ          panel
 	VZEROUPPER
 	RET
+
+DATA magic<>+0(SB)/1, $0x00
+DATA magic<>+1(SB)/1, $0x00
+DATA magic<>+2(SB)/1, $0x40
+DATA magic<>+3(SB)/1, $0x4b
+DATA magic<>+4(SB)/1, $0x00
+DATA magic<>+5(SB)/1, $0x00
+DATA magic<>+6(SB)/1, $0x40
+DATA magic<>+7(SB)/1, $0x4b
+DATA magic<>+8(SB)/1, $0x00
+DATA magic<>+9(SB)/1, $0x00
+DATA magic<>+10(SB)/1, $0x40
+DATA magic<>+11(SB)/1, $0x4b
+DATA magic<>+12(SB)/1, $0x00
+DATA magic<>+13(SB)/1, $0x00
+DATA magic<>+14(SB)/1, $0x40
+DATA magic<>+15(SB)/1, $0x4b
+DATA magic<>+16(SB)/1, $0x00
+DATA magic<>+17(SB)/1, $0x00
+DATA magic<>+18(SB)/1, $0x40
+DATA magic<>+19(SB)/1, $0x4b
+DATA magic<>+20(SB)/1, $0x00
+DATA magic<>+21(SB)/1, $0x00
+DATA magic<>+22(SB)/1, $0x40
+DATA magic<>+23(SB)/1, $0x4b
+DATA magic<>+24(SB)/1, $0x00
+DATA magic<>+25(SB)/1, $0x00
+DATA magic<>+26(SB)/1, $0x40
+DATA magic<>+27(SB)/1, $0x4b
+DATA magic<>+28(SB)/1, $0x00
+DATA magic<>+29(SB)/1, $0x00
+DATA magic<>+30(SB)/1, $0x40
+DATA magic<>+31(SB)/1, $0x4b
+GLOBL magic<>(SB), RODATA|NOPTR, $32
+
+DATA lessMagic<>+0(SB)/1, $0x00
+DATA lessMagic<>+1(SB)/1, $0x00
+DATA lessMagic<>+2(SB)/1, $0x40
+DATA lessMagic<>+3(SB)/1, $0xcb
+DATA lessMagic<>+4(SB)/1, $0x00
+DATA lessMagic<>+5(SB)/1, $0x00
+DATA lessMagic<>+6(SB)/1, $0x40
+DATA lessMagic<>+7(SB)/1, $0xcb
+DATA lessMagic<>+8(SB)/1, $0x00
+DATA lessMagic<>+9(SB)/1, $0x00
+DATA lessMagic<>+10(SB)/1, $0x40
+DATA lessMagic<>+11(SB)/1, $0xcb
+DATA lessMagic<>+12(SB)/1, $0x00
+DATA lessMagic<>+13(SB)/1, $0x00
+DATA lessMagic<>+14(SB)/1, $0x40
+DATA lessMagic<>+15(SB)/1, $0xcb
+DATA lessMagic<>+16(SB)/1, $0x00
+DATA lessMagic<>+17(SB)/1, $0x00
+DATA lessMagic<>+18(SB)/1, $0x40
+DATA lessMagic<>+19(SB)/1, $0xcb
+DATA lessMagic<>+20(SB)/1, $0x00
+DATA lessMagic<>+21(SB)/1, $0x00
+DATA lessMagic<>+22(SB)/1, $0x40
+DATA lessMagic<>+23(SB)/1, $0xcb
+DATA lessMagic<>+24(SB)/1, $0x00
+DATA lessMagic<>+25(SB)/1, $0x00
+DATA lessMagic<>+26(SB)/1, $0x40
+DATA lessMagic<>+27(SB)/1, $0xcb
+DATA lessMagic<>+28(SB)/1, $0x00
+DATA lessMagic<>+29(SB)/1, $0x00
+DATA lessMagic<>+30(SB)/1, $0x40
+DATA lessMagic<>+31(SB)/1, $0xcb
+GLOBL lessMagic<>(SB), RODATA|NOPTR, $32
 
 DATA low16<>+0(SB)/1, $0xff
 DATA low16<>+1(SB)/1, $0xff
@@ -5107,8 +5175,8 @@ groups:
 	VPSRAD       $0x10, Y5, Y5
 	VCVTDQ2PS    Y6, Y6
 	VCVTDQ2PS    Y5, Y5
-	VPXOR        Y7, Y7, Y7
-	VPXOR        Y8, Y8, Y8
+	VMOVUPS      magic<>+0(SB), Y7
+	VMOVUPS      magic<>+0(SB), Y8
 	VMOVDQU      (R12), Y10
 	VPAND        Y0, Y10, Y9
 	VPBROADCASTD (R10), Y11
@@ -5157,17 +5225,16 @@ groups:
 	BYTE $0xc4; BYTE $0xc2; BYTE $0x35; BYTE $0x50; BYTE $0xfa // VEX_VPDPBUSD Y10, Y9, Y7
 	VPBROADCASTD 28(R10)(SI*1), Y10
 	BYTE $0xc4; BYTE $0x42; BYTE $0x35; BYTE $0x50; BYTE $0xc2 // VEX_VPDPBUSD Y10, Y9, Y8
-	VCVTDQ2PS    Y7, Y7
-	VCVTDQ2PS    Y8, Y8
-	VMULPS       Y6, Y7, Y7
-	VPBROADCASTD 32(R10), Y9
-	VFMADD231PS  Y9, Y7, Y1
-	VMULPS       Y6, Y8, Y8
+	VMULPS       lessMagic<>+0(SB), Y6, Y9
+	VFMADD213PS  Y9, Y6, Y7
+	VPBROADCASTD 32(R10), Y10
+	VFMADD231PS  Y10, Y7, Y1
+	VFMADD213PS  Y9, Y6, Y8
 	VPBROADCASTD 32(R10)(SI*1), Y6
 	VFMADD231PS  Y6, Y8, Y2
 	ADDQ         $0x40, R10
-	VPXOR        Y6, Y6, Y6
-	VPXOR        Y7, Y7, Y7
+	VMOVUPS      magic<>+0(SB), Y6
+	VMOVUPS      magic<>+0(SB), Y7
 	VMOVDQU      128(R12), Y9
 	VPAND        Y0, Y9, Y8
 	VPBROADCASTD (R10), Y10
@@ -5216,12 +5283,11 @@ groups:
 	BYTE $0xc4; BYTE $0xc2; BYTE $0x3d; BYTE $0x50; BYTE $0xf1 // VEX_VPDPBUSD Y9, Y8, Y6
 	VPBROADCASTD 28(R10)(SI*1), Y9
 	BYTE $0xc4; BYTE $0xc2; BYTE $0x3d; BYTE $0x50; BYTE $0xf9 // VEX_VPDPBUSD Y9, Y8, Y7
-	VCVTDQ2PS    Y6, Y6
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y5, Y6, Y6
-	VPBROADCASTD 32(R10), Y8
-	VFMADD231PS  Y8, Y6, Y1
-	VMULPS       Y5, Y7, Y7
+	VMULPS       lessMagic<>+0(SB), Y5, Y8
+	VFMADD213PS  Y8, Y5, Y6
+	VPBROADCASTD 32(R10), Y9
+	VFMADD231PS  Y9, Y6, Y1
+	VFMADD213PS  Y8, Y5, Y7
 	VPBROADCASTD 32(R10)(SI*1), Y5
 	VFMADD231PS  Y5, Y7, Y2
 	ADDQ         $0x40, R10
@@ -5310,9 +5376,9 @@ groups:
 	VPSRAD       $0x10, Y1, Y1
 	VCVTDQ2PS    Y2, Y2
 	VCVTDQ2PS    Y1, Y1
-	VPXOR        Y3, Y3, Y3
-	VPXOR        Y4, Y4, Y4
-	VPXOR        Y5, Y5, Y5
+	VMOVUPS      magic<>+0(SB), Y3
+	VMOVUPS      magic<>+0(SB), Y4
+	VMOVUPS      magic<>+0(SB), Y5
 	VMOVDQU      (R13), Y7
 	VPAND        Y0, Y7, Y6
 	VPBROADCASTD (R11), Y8
@@ -5377,25 +5443,23 @@ groups:
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x4d; BYTE $0x50; BYTE $0xe7 // VEX_VPDPBUSD Y7, Y6, Y4
 	VPBROADCASTD 28(R11)(SI*2), Y7
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x4d; BYTE $0x50; BYTE $0xef // VEX_VPDPBUSD Y7, Y6, Y5
-	VCVTDQ2PS    Y3, Y3
-	VCVTDQ2PS    Y4, Y4
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y2, Y3, Y3
-	VBROADCASTSS 32(R11), Y6
-	VFMADD213PS  (R10), Y6, Y3
+	VMULPS       lessMagic<>+0(SB), Y2, Y6
+	VFMADD213PS  Y6, Y2, Y3
+	VBROADCASTSS 32(R11), Y7
+	VFMADD213PS  (R10), Y7, Y3
 	VMOVUPS      Y3, (R10)
-	VMULPS       Y2, Y4, Y4
+	VFMADD213PS  Y6, Y2, Y4
 	VBROADCASTSS 32(R11)(SI*1), Y3
 	VFMADD213PS  32(R10), Y3, Y4
 	VMOVUPS      Y4, 32(R10)
-	VMULPS       Y2, Y5, Y5
+	VFMADD213PS  Y6, Y2, Y5
 	VBROADCASTSS 32(R11)(SI*2), Y2
 	VFMADD213PS  64(R10), Y2, Y5
 	VMOVUPS      Y5, 64(R10)
 	ADDQ         $0x40, R11
-	VPXOR        Y2, Y2, Y2
-	VPXOR        Y3, Y3, Y3
-	VPXOR        Y4, Y4, Y4
+	VMOVUPS      magic<>+0(SB), Y2
+	VMOVUPS      magic<>+0(SB), Y3
+	VMOVUPS      magic<>+0(SB), Y4
 	VMOVDQU      128(R13), Y6
 	VPAND        Y0, Y6, Y5
 	VPBROADCASTD (R11), Y7
@@ -5460,18 +5524,16 @@ groups:
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x55; BYTE $0x50; BYTE $0xde // VEX_VPDPBUSD Y6, Y5, Y3
 	VPBROADCASTD 28(R11)(SI*2), Y6
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x55; BYTE $0x50; BYTE $0xe6 // VEX_VPDPBUSD Y6, Y5, Y4
-	VCVTDQ2PS    Y2, Y2
-	VCVTDQ2PS    Y3, Y3
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y1, Y2, Y2
-	VBROADCASTSS 32(R11), Y5
-	VFMADD213PS  (R10), Y5, Y2
+	VMULPS       lessMagic<>+0(SB), Y1, Y5
+	VFMADD213PS  Y5, Y1, Y2
+	VBROADCASTSS 32(R11), Y6
+	VFMADD213PS  (R10), Y6, Y2
 	VMOVUPS      Y2, (R10)
-	VMULPS       Y1, Y3, Y3
+	VFMADD213PS  Y5, Y1, Y3
 	VBROADCASTSS 32(R11)(SI*1), Y2
 	VFMADD213PS  32(R10), Y2, Y3
 	VMOVUPS      Y3, 32(R10)
-	VMULPS       Y1, Y4, Y4
+	VFMADD213PS  Y5, Y1, Y4
 	VBROADCASTSS 32(R11)(SI*2), Y1
 	VFMADD213PS  64(R10), Y1, Y4
 	VMOVUPS      Y4, 64(R10)
@@ -5632,10 +5694,10 @@ groups:
 	VPSRAD       $0x10, Y1, Y1
 	VCVTDQ2PS    Y2, Y2
 	VCVTDQ2PS    Y1, Y1
-	VPXOR        Y3, Y3, Y3
-	VPXOR        Y4, Y4, Y4
-	VPXOR        Y5, Y5, Y5
-	VPXOR        Y6, Y6, Y6
+	VMOVUPS      magic<>+0(SB), Y3
+	VMOVUPS      magic<>+0(SB), Y4
+	VMOVUPS      magic<>+0(SB), Y5
+	VMOVUPS      magic<>+0(SB), Y6
 	VMOVDQU      (R13), Y8
 	VPAND        Y0, Y8, Y7
 	VPBROADCASTD (R11), Y9
@@ -5716,32 +5778,29 @@ groups:
 	BYTE $0xc4; BYTE $0xc2; BYTE $0x45; BYTE $0x50; BYTE $0xe8 // VEX_VPDPBUSD Y8, Y7, Y5
 	VPBROADCASTD 28(BP), Y8
 	BYTE $0xc4; BYTE $0xc2; BYTE $0x45; BYTE $0x50; BYTE $0xf0 // VEX_VPDPBUSD Y8, Y7, Y6
-	VCVTDQ2PS    Y3, Y3
-	VCVTDQ2PS    Y4, Y4
-	VCVTDQ2PS    Y5, Y5
-	VCVTDQ2PS    Y6, Y6
-	VMULPS       Y2, Y3, Y3
-	VBROADCASTSS 32(R11), Y7
-	VFMADD213PS  (R10), Y7, Y3
+	VMULPS       lessMagic<>+0(SB), Y2, Y7
+	VFMADD213PS  Y7, Y2, Y3
+	VBROADCASTSS 32(R11), Y8
+	VFMADD213PS  (R10), Y8, Y3
 	VMOVUPS      Y3, (R10)
-	VMULPS       Y2, Y4, Y4
+	VFMADD213PS  Y7, Y2, Y4
 	VBROADCASTSS 32(R11)(SI*1), Y3
 	VFMADD213PS  32(R10), Y3, Y4
 	VMOVUPS      Y4, 32(R10)
-	VMULPS       Y2, Y5, Y5
+	VFMADD213PS  Y7, Y2, Y5
 	VBROADCASTSS 32(R11)(SI*2), Y3
 	VFMADD213PS  64(R10), Y3, Y5
 	VMOVUPS      Y5, 64(R10)
-	VMULPS       Y2, Y6, Y6
+	VFMADD213PS  Y7, Y2, Y6
 	VBROADCASTSS 32(BP), Y2
 	VFMADD213PS  96(R10), Y2, Y6
 	VMOVUPS      Y6, 96(R10)
 	ADDQ         $0x40, R11
 	ADDQ         $0x40, BP
-	VPXOR        Y2, Y2, Y2
-	VPXOR        Y3, Y3, Y3
-	VPXOR        Y4, Y4, Y4
-	VPXOR        Y5, Y5, Y5
+	VMOVUPS      magic<>+0(SB), Y2
+	VMOVUPS      magic<>+0(SB), Y3
+	VMOVUPS      magic<>+0(SB), Y4
+	VMOVUPS      magic<>+0(SB), Y5
 	VMOVDQU      128(R13), Y7
 	VPAND        Y0, Y7, Y6
 	VPBROADCASTD (R11), Y8
@@ -5822,23 +5881,20 @@ groups:
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x4d; BYTE $0x50; BYTE $0xe7 // VEX_VPDPBUSD Y7, Y6, Y4
 	VPBROADCASTD 28(BP), Y7
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x4d; BYTE $0x50; BYTE $0xef // VEX_VPDPBUSD Y7, Y6, Y5
-	VCVTDQ2PS    Y2, Y2
-	VCVTDQ2PS    Y3, Y3
-	VCVTDQ2PS    Y4, Y4
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y1, Y2, Y2
-	VBROADCASTSS 32(R11), Y6
-	VFMADD213PS  (R10), Y6, Y2
+	VMULPS       lessMagic<>+0(SB), Y1, Y6
+	VFMADD213PS  Y6, Y1, Y2
+	VBROADCASTSS 32(R11), Y7
+	VFMADD213PS  (R10), Y7, Y2
 	VMOVUPS      Y2, (R10)
-	VMULPS       Y1, Y3, Y3
+	VFMADD213PS  Y6, Y1, Y3
 	VBROADCASTSS 32(R11)(SI*1), Y2
 	VFMADD213PS  32(R10), Y2, Y3
 	VMOVUPS      Y3, 32(R10)
-	VMULPS       Y1, Y4, Y4
+	VFMADD213PS  Y6, Y1, Y4
 	VBROADCASTSS 32(R11)(SI*2), Y2
 	VFMADD213PS  64(R10), Y2, Y4
 	VMOVUPS      Y4, 64(R10)
-	VMULPS       Y1, Y5, Y5
+	VFMADD213PS  Y6, Y1, Y5
 	VBROADCASTSS 32(BP), Y1
 	VFMADD213PS  96(R10), Y1, Y5
 	VMOVUPS      Y5, 96(R10)
@@ -6015,7 +6071,7 @@ groups:
 	VPSRAD       $0x10, Y3, Y3
 	VCVTDQ2PS    Y4, Y4
 	VCVTDQ2PS    Y3, Y3
-	VPXOR        Y5, Y5, Y5
+	VMOVUPS      magic<>+0(SB), Y5
 	VPXOR        Y6, Y6, Y6
 	VMOVDQU      32(R10), Y8
 	VPAND        Y0, Y8, Y7
@@ -6074,12 +6130,12 @@ groups:
 	VPBROADCASTD 28(R8), Y8
 	BYTE $0xc4; BYTE $0xc2; BYTE $0x45; BYTE $0x50; BYTE $0xf0 // VEX_VPDPBUSD Y8, Y7, Y6
 	VPADDD       Y6, Y5, Y5
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y4, Y5, Y5
+	VMULPS       lessMagic<>+0(SB), Y4, Y6
+	VFMADD213PS  Y6, Y4, Y5
 	VPBROADCASTD 32(R8), Y4
 	VFMADD231PS  Y4, Y5, Y1
 	ADDQ         $0x40, R8
-	VPXOR        Y4, Y4, Y4
+	VMOVUPS      magic<>+0(SB), Y4
 	VPXOR        Y5, Y5, Y5
 	VMOVDQU      192(R10), Y7
 	VPAND        Y0, Y7, Y6
@@ -6138,8 +6194,8 @@ groups:
 	VPBROADCASTD 28(R8), Y7
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x4d; BYTE $0x50; BYTE $0xef // VEX_VPDPBUSD Y7, Y6, Y5
 	VPADDD       Y5, Y4, Y4
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y3, Y4, Y4
+	VMULPS       lessMagic<>+0(SB), Y3, Y5
+	VFMADD213PS  Y5, Y3, Y4
 	VPBROADCASTD 32(R8), Y3
 	VFMADD231PS  Y3, Y4, Y1
 	ADDQ         $0x40, R8
@@ -6216,8 +6272,8 @@ groups:
 	VPSRAD       $0x10, Y5, Y5
 	VCVTDQ2PS    Y6, Y6
 	VCVTDQ2PS    Y5, Y5
-	VPXOR        Y7, Y7, Y7
-	VPXOR        Y8, Y8, Y8
+	VMOVUPS      magic<>+0(SB), Y7
+	VMOVUPS      magic<>+0(SB), Y8
 	VMOVDQU      32(R12), Y10
 	VPAND        Y0, Y10, Y9
 	VMOVDQU      (R12), Y11
@@ -6290,17 +6346,16 @@ groups:
 	BYTE $0xc4; BYTE $0xc2; BYTE $0x35; BYTE $0x50; BYTE $0xfa // VEX_VPDPBUSD Y10, Y9, Y7
 	VPBROADCASTD 28(R10)(SI*1), Y10
 	BYTE $0xc4; BYTE $0x42; BYTE $0x35; BYTE $0x50; BYTE $0xc2 // VEX_VPDPBUSD Y10, Y9, Y8
-	VCVTDQ2PS    Y7, Y7
-	VCVTDQ2PS    Y8, Y8
-	VMULPS       Y6, Y7, Y7
-	VPBROADCASTD 32(R10), Y9
-	VFMADD231PS  Y9, Y7, Y1
-	VMULPS       Y6, Y8, Y8
+	VMULPS       lessMagic<>+0(SB), Y6, Y9
+	VFMADD213PS  Y9, Y6, Y7
+	VPBROADCASTD 32(R10), Y10
+	VFMADD231PS  Y10, Y7, Y1
+	VFMADD213PS  Y9, Y6, Y8
 	VPBROADCASTD 32(R10)(SI*1), Y6
 	VFMADD231PS  Y6, Y8, Y2
 	ADDQ         $0x40, R10
-	VPXOR        Y6, Y6, Y6
-	VPXOR        Y7, Y7, Y7
+	VMOVUPS      magic<>+0(SB), Y6
+	VMOVUPS      magic<>+0(SB), Y7
 	VMOVDQU      192(R12), Y9
 	VPAND        Y0, Y9, Y8
 	VMOVDQU      160(R12), Y10
@@ -6373,12 +6428,11 @@ groups:
 	BYTE $0xc4; BYTE $0xc2; BYTE $0x3d; BYTE $0x50; BYTE $0xf1 // VEX_VPDPBUSD Y9, Y8, Y6
 	VPBROADCASTD 28(R10)(SI*1), Y9
 	BYTE $0xc4; BYTE $0xc2; BYTE $0x3d; BYTE $0x50; BYTE $0xf9 // VEX_VPDPBUSD Y9, Y8, Y7
-	VCVTDQ2PS    Y6, Y6
-	VCVTDQ2PS    Y7, Y7
-	VMULPS       Y5, Y6, Y6
-	VPBROADCASTD 32(R10), Y8
-	VFMADD231PS  Y8, Y6, Y1
-	VMULPS       Y5, Y7, Y7
+	VMULPS       lessMagic<>+0(SB), Y5, Y8
+	VFMADD213PS  Y8, Y5, Y6
+	VPBROADCASTD 32(R10), Y9
+	VFMADD231PS  Y9, Y6, Y1
+	VFMADD213PS  Y8, Y5, Y7
 	VPBROADCASTD 32(R10)(SI*1), Y5
 	VFMADD231PS  Y5, Y7, Y2
 	ADDQ         $0x40, R10
@@ -6468,9 +6522,9 @@ groups:
 	VPSRAD       $0x10, Y1, Y1
 	VCVTDQ2PS    Y2, Y2
 	VCVTDQ2PS    Y1, Y1
-	VPXOR        Y3, Y3, Y3
-	VPXOR        Y4, Y4, Y4
-	VPXOR        Y5, Y5, Y5
+	VMOVUPS      magic<>+0(SB), Y3
+	VMOVUPS      magic<>+0(SB), Y4
+	VMOVUPS      magic<>+0(SB), Y5
 	VMOVDQU      32(R13), Y7
 	VPAND        Y0, Y7, Y6
 	VMOVDQU      (R13), Y8
@@ -6559,25 +6613,23 @@ groups:
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x4d; BYTE $0x50; BYTE $0xe7 // VEX_VPDPBUSD Y7, Y6, Y4
 	VPBROADCASTD 28(R11)(SI*2), Y7
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x4d; BYTE $0x50; BYTE $0xef // VEX_VPDPBUSD Y7, Y6, Y5
-	VCVTDQ2PS    Y3, Y3
-	VCVTDQ2PS    Y4, Y4
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y2, Y3, Y3
-	VBROADCASTSS 32(R11), Y6
-	VFMADD213PS  (R10), Y6, Y3
+	VMULPS       lessMagic<>+0(SB), Y2, Y6
+	VFMADD213PS  Y6, Y2, Y3
+	VBROADCASTSS 32(R11), Y7
+	VFMADD213PS  (R10), Y7, Y3
 	VMOVUPS      Y3, (R10)
-	VMULPS       Y2, Y4, Y4
+	VFMADD213PS  Y6, Y2, Y4
 	VBROADCASTSS 32(R11)(SI*1), Y3
 	VFMADD213PS  32(R10), Y3, Y4
 	VMOVUPS      Y4, 32(R10)
-	VMULPS       Y2, Y5, Y5
+	VFMADD213PS  Y6, Y2, Y5
 	VBROADCASTSS 32(R11)(SI*2), Y2
 	VFMADD213PS  64(R10), Y2, Y5
 	VMOVUPS      Y5, 64(R10)
 	ADDQ         $0x40, R11
-	VPXOR        Y2, Y2, Y2
-	VPXOR        Y3, Y3, Y3
-	VPXOR        Y4, Y4, Y4
+	VMOVUPS      magic<>+0(SB), Y2
+	VMOVUPS      magic<>+0(SB), Y3
+	VMOVUPS      magic<>+0(SB), Y4
 	VMOVDQU      192(R13), Y6
 	VPAND        Y0, Y6, Y5
 	VMOVDQU      160(R13), Y7
@@ -6666,18 +6718,16 @@ groups:
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x55; BYTE $0x50; BYTE $0xde // VEX_VPDPBUSD Y6, Y5, Y3
 	VPBROADCASTD 28(R11)(SI*2), Y6
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x55; BYTE $0x50; BYTE $0xe6 // VEX_VPDPBUSD Y6, Y5, Y4
-	VCVTDQ2PS    Y2, Y2
-	VCVTDQ2PS    Y3, Y3
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y1, Y2, Y2
-	VBROADCASTSS 32(R11), Y5
-	VFMADD213PS  (R10), Y5, Y2
+	VMULPS       lessMagic<>+0(SB), Y1, Y5
+	VFMADD213PS  Y5, Y1, Y2
+	VBROADCASTSS 32(R11), Y6
+	VFMADD213PS  (R10), Y6, Y2
 	VMOVUPS      Y2, (R10)
-	VMULPS       Y1, Y3, Y3
+	VFMADD213PS  Y5, Y1, Y3
 	VBROADCASTSS 32(R11)(SI*1), Y2
 	VFMADD213PS  32(R10), Y2, Y3
 	VMOVUPS      Y3, 32(R10)
-	VMULPS       Y1, Y4, Y4
+	VFMADD213PS  Y5, Y1, Y4
 	VBROADCASTSS 32(R11)(SI*2), Y1
 	VFMADD213PS  64(R10), Y1, Y4
 	VMOVUPS      Y4, 64(R10)
@@ -6838,10 +6888,10 @@ groups:
 	VPSRAD       $0x10, Y0, Y0
 	VCVTDQ2PS    Y1, Y1
 	VCVTDQ2PS    Y0, Y0
-	VPXOR        Y2, Y2, Y2
-	VPXOR        Y3, Y3, Y3
-	VPXOR        Y4, Y4, Y4
-	VPXOR        Y5, Y5, Y5
+	VMOVUPS      magic<>+0(SB), Y2
+	VMOVUPS      magic<>+0(SB), Y3
+	VMOVUPS      magic<>+0(SB), Y4
+	VMOVUPS      magic<>+0(SB), Y5
 	VMOVDQU      32(R13), Y7
 	VPAND        mask4<>+0(SB), Y7, Y6
 	VMOVDQU      (R13), Y8
@@ -6946,32 +6996,29 @@ groups:
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x4d; BYTE $0x50; BYTE $0xe7 // VEX_VPDPBUSD Y7, Y6, Y4
 	VPBROADCASTD 28(BP), Y7
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x4d; BYTE $0x50; BYTE $0xef // VEX_VPDPBUSD Y7, Y6, Y5
-	VCVTDQ2PS    Y2, Y2
-	VCVTDQ2PS    Y3, Y3
-	VCVTDQ2PS    Y4, Y4
-	VCVTDQ2PS    Y5, Y5
-	VMULPS       Y1, Y2, Y2
-	VBROADCASTSS 32(R11), Y6
-	VFMADD213PS  (R10), Y6, Y2
+	VMULPS       lessMagic<>+0(SB), Y1, Y6
+	VFMADD213PS  Y6, Y1, Y2
+	VBROADCASTSS 32(R11), Y7
+	VFMADD213PS  (R10), Y7, Y2
 	VMOVUPS      Y2, (R10)
-	VMULPS       Y1, Y3, Y3
+	VFMADD213PS  Y6, Y1, Y3
 	VBROADCASTSS 32(R11)(SI*1), Y2
 	VFMADD213PS  32(R10), Y2, Y3
 	VMOVUPS      Y3, 32(R10)
-	VMULPS       Y1, Y4, Y4
+	VFMADD213PS  Y6, Y1, Y4
 	VBROADCASTSS 32(R11)(SI*2), Y2
 	VFMADD213PS  64(R10), Y2, Y4
 	VMOVUPS      Y4, 64(R10)
-	VMULPS       Y1, Y5, Y5
+	VFMADD213PS  Y6, Y1, Y5
 	VBROADCASTSS 32(BP), Y1
 	VFMADD213PS  96(R10), Y1, Y5
 	VMOVUPS      Y5, 96(R10)
 	ADDQ         $0x40, R11
 	ADDQ         $0x40, BP
-	VPXOR        Y1, Y1, Y1
-	VPXOR        Y2, Y2, Y2
-	VPXOR        Y3, Y3, Y3
-	VPXOR        Y4, Y4, Y4
+	VMOVUPS      magic<>+0(SB), Y1
+	VMOVUPS      magic<>+0(SB), Y2
+	VMOVUPS      magic<>+0(SB), Y3
+	VMOVUPS      magic<>+0(SB), Y4
 	VMOVDQU      192(R13), Y6
 	VPAND        mask4<>+0(SB), Y6, Y5
 	VMOVDQU      160(R13), Y7
@@ -7076,23 +7123,20 @@ groups:
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x55; BYTE $0x50; BYTE $0xde // VEX_VPDPBUSD Y6, Y5, Y3
 	VPBROADCASTD 28(BP), Y6
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x55; BYTE $0x50; BYTE $0xe6 // VEX_VPDPBUSD Y6, Y5, Y4
-	VCVTDQ2PS    Y1, Y1
-	VCVTDQ2PS    Y2, Y2
-	VCVTDQ2PS    Y3, Y3
-	VCVTDQ2PS    Y4, Y4
-	VMULPS       Y0, Y1, Y1
-	VBROADCASTSS 32(R11), Y5
-	VFMADD213PS  (R10), Y5, Y1
+	VMULPS       lessMagic<>+0(SB), Y0, Y5
+	VFMADD213PS  Y5, Y0, Y1
+	VBROADCASTSS 32(R11), Y6
+	VFMADD213PS  (R10), Y6, Y1
 	VMOVUPS      Y1, (R10)
-	VMULPS       Y0, Y2, Y2
+	VFMADD213PS  Y5, Y0, Y2
 	VBROADCASTSS 32(R11)(SI*1), Y1
 	VFMADD213PS  32(R10), Y1, Y2
 	VMOVUPS      Y2, 32(R10)
-	VMULPS       Y0, Y3, Y3
+	VFMADD213PS  Y5, Y0, Y3
 	VBROADCASTSS 32(R11)(SI*2), Y1
 	VFMADD213PS  64(R10), Y1, Y3
 	VMOVUPS      Y3, 64(R10)
-	VMULPS       Y0, Y4, Y4
+	VFMADD213PS  Y5, Y0, Y4
 	VBROADCASTSS 32(BP), Y0
 	VFMADD213PS  96(R10), Y0, Y4
 	VMOVUPS      Y4, 96(R10)
@@ -13837,74 +13881,6 @@ groups:
 	JNZ          block
 	VZEROUPPER
 	RET
-
-DATA magic<>+0(SB)/1, $0x00
-DATA magic<>+1(SB)/1, $0x00
-DATA magic<>+2(SB)/1, $0x40
-DATA magic<>+3(SB)/1, $0x4b
-DATA magic<>+4(SB)/1, $0x00
-DATA magic<>+5(SB)/1, $0x00
-DATA magic<>+6(SB)/1, $0x40
-DATA magic<>+7(SB)/1, $0x4b
-DATA magic<>+8(SB)/1, $0x00
-DATA magic<>+9(SB)/1, $0x00
-DATA magic<>+10(SB)/1, $0x40
-DATA magic<>+11(SB)/1, $0x4b
-DATA magic<>+12(SB)/1, $0x00
-DATA magic<>+13(SB)/1, $0x00
-DATA magic<>+14(SB)/1, $0x40
-DATA magic<>+15(SB)/1, $0x4b
-DATA magic<>+16(SB)/1, $0x00
-DATA magic<>+17(SB)/1, $0x00
-DATA magic<>+18(SB)/1, $0x40
-DATA magic<>+19(SB)/1, $0x4b
-DATA magic<>+20(SB)/1, $0x00
-DATA magic<>+21(SB)/1, $0x00
-DATA magic<>+22(SB)/1, $0x40
-DATA magic<>+23(SB)/1, $0x4b
-DATA magic<>+24(SB)/1, $0x00
-DATA magic<>+25(SB)/1, $0x00
-DATA magic<>+26(SB)/1, $0x40
-DATA magic<>+27(SB)/1, $0x4b
-DATA magic<>+28(SB)/1, $0x00
-DATA magic<>+29(SB)/1, $0x00
-DATA magic<>+30(SB)/1, $0x40
-DATA magic<>+31(SB)/1, $0x4b
-GLOBL magic<>(SB), RODATA|NOPTR, $32
-
-DATA lessMagic<>+0(SB)/1, $0x00
-DATA lessMagic<>+1(SB)/1, $0x00
-DATA lessMagic<>+2(SB)/1, $0x40
-DATA lessMagic<>+3(SB)/1, $0xcb
-DATA lessMagic<>+4(SB)/1, $0x00
-DATA lessMagic<>+5(SB)/1, $0x00
-DATA lessMagic<>+6(SB)/1, $0x40
-DATA lessMagic<>+7(SB)/1, $0xcb
-DATA lessMagic<>+8(SB)/1, $0x00
-DATA lessMagic<>+9(SB)/1, $0x00
-DATA lessMagic<>+10(SB)/1, $0x40
-DATA lessMagic<>+11(SB)/1, $0xcb
-DATA lessMagic<>+12(SB)/1, $0x00
-DATA lessMagic<>+13(SB)/1, $0x00
-DATA lessMagic<>+14(SB)/1, $0x40
-DATA lessMagic<>+15(SB)/1, $0xcb
-DATA lessMagic<>+16(SB)/1, $0x00
-DATA lessMagic<>+17(SB)/1, $0x00
-DATA lessMagic<>+18(SB)/1, $0x40
-DATA lessMagic<>+19(SB)/1, $0xcb
-DATA lessMagic<>+20(SB)/1, $0x00
-DATA lessMagic<>+21(SB)/1, $0x00
-DATA lessMagic<>+22(SB)/1, $0x40
-DATA lessMagic<>+23(SB)/1, $0xcb
-DATA lessMagic<>+24(SB)/1, $0x00
-DATA lessMagic<>+25(SB)/1, $0x00
-DATA lessMagic<>+26(SB)/1, $0x40
-DATA lessMagic<>+27(SB)/1, $0xcb
-DATA lessMagic<>+28(SB)/1, $0x00
-DATA lessMagic<>+29(SB)/1, $0x00
-DATA lessMagic<>+30(SB)/1, $0x40
-DATA lessMagic<>+31(SB)/1, $0xcb
-GLOBL lessMagic<>(SB), RODATA|NOPTR, $32
 
 // func avxvnnitile2Q4_Kx3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX2, AVXVNNI, FMA3, MMX+

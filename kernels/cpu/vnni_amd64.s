@@ -3931,7 +3931,7 @@ groups:
 	VPSRAD           $0x10, Y4, Y4
 	VCVTDQ2PS        Y5, Y5
 	VCVTDQ2PS        Y4, Y4
-	VMOVDQA64        Y0, Y6
+	VMOVUPS          magic<>+0(SB), Y6
 	VMOVDQA64        Y0, Y7
 	VMOVDQU32        (R10), Y9
 	VPANDD           Y1, Y9, Y8
@@ -3958,11 +3958,11 @@ groups:
 	VPANDD           Y1, Y8, Y8
 	VPDPBUSD.BCST    28(R8), Y8, Y7
 	VPADDD           Y7, Y6, Y6
-	VCVTDQ2PS        Y6, Y6
-	VMULPS           Y5, Y6, Y6
+	VMULPS           lessMagic<>+0(SB), Y5, Y7
+	VFMADD213PS      Y7, Y5, Y6
 	VFMADD231PS.BCST 32(R8), Y6, Y2
 	ADDQ             $0x40, R8
-	VMOVDQA64        Y0, Y5
+	VMOVUPS          magic<>+0(SB), Y5
 	VMOVDQA64        Y0, Y6
 	VMOVDQU32        128(R10), Y8
 	VPANDD           Y1, Y8, Y7
@@ -3989,8 +3989,8 @@ groups:
 	VPANDD           Y1, Y7, Y7
 	VPDPBUSD.BCST    28(R8), Y7, Y6
 	VPADDD           Y6, Y5, Y5
-	VCVTDQ2PS        Y5, Y5
-	VMULPS           Y4, Y5, Y5
+	VMULPS           lessMagic<>+0(SB), Y4, Y6
+	VFMADD213PS      Y6, Y4, Y5
 	VFMADD231PS.BCST 32(R8), Y5, Y2
 	ADDQ             $0x40, R8
 	ADDQ             $0x00000100, R10
@@ -4022,6 +4022,74 @@ groups:
 	JNZ              panel
 	VZEROUPPER
 	RET
+
+DATA magic<>+0(SB)/1, $0x00
+DATA magic<>+1(SB)/1, $0x00
+DATA magic<>+2(SB)/1, $0x40
+DATA magic<>+3(SB)/1, $0x4b
+DATA magic<>+4(SB)/1, $0x00
+DATA magic<>+5(SB)/1, $0x00
+DATA magic<>+6(SB)/1, $0x40
+DATA magic<>+7(SB)/1, $0x4b
+DATA magic<>+8(SB)/1, $0x00
+DATA magic<>+9(SB)/1, $0x00
+DATA magic<>+10(SB)/1, $0x40
+DATA magic<>+11(SB)/1, $0x4b
+DATA magic<>+12(SB)/1, $0x00
+DATA magic<>+13(SB)/1, $0x00
+DATA magic<>+14(SB)/1, $0x40
+DATA magic<>+15(SB)/1, $0x4b
+DATA magic<>+16(SB)/1, $0x00
+DATA magic<>+17(SB)/1, $0x00
+DATA magic<>+18(SB)/1, $0x40
+DATA magic<>+19(SB)/1, $0x4b
+DATA magic<>+20(SB)/1, $0x00
+DATA magic<>+21(SB)/1, $0x00
+DATA magic<>+22(SB)/1, $0x40
+DATA magic<>+23(SB)/1, $0x4b
+DATA magic<>+24(SB)/1, $0x00
+DATA magic<>+25(SB)/1, $0x00
+DATA magic<>+26(SB)/1, $0x40
+DATA magic<>+27(SB)/1, $0x4b
+DATA magic<>+28(SB)/1, $0x00
+DATA magic<>+29(SB)/1, $0x00
+DATA magic<>+30(SB)/1, $0x40
+DATA magic<>+31(SB)/1, $0x4b
+GLOBL magic<>(SB), RODATA|NOPTR, $32
+
+DATA lessMagic<>+0(SB)/1, $0x00
+DATA lessMagic<>+1(SB)/1, $0x00
+DATA lessMagic<>+2(SB)/1, $0x40
+DATA lessMagic<>+3(SB)/1, $0xcb
+DATA lessMagic<>+4(SB)/1, $0x00
+DATA lessMagic<>+5(SB)/1, $0x00
+DATA lessMagic<>+6(SB)/1, $0x40
+DATA lessMagic<>+7(SB)/1, $0xcb
+DATA lessMagic<>+8(SB)/1, $0x00
+DATA lessMagic<>+9(SB)/1, $0x00
+DATA lessMagic<>+10(SB)/1, $0x40
+DATA lessMagic<>+11(SB)/1, $0xcb
+DATA lessMagic<>+12(SB)/1, $0x00
+DATA lessMagic<>+13(SB)/1, $0x00
+DATA lessMagic<>+14(SB)/1, $0x40
+DATA lessMagic<>+15(SB)/1, $0xcb
+DATA lessMagic<>+16(SB)/1, $0x00
+DATA lessMagic<>+17(SB)/1, $0x00
+DATA lessMagic<>+18(SB)/1, $0x40
+DATA lessMagic<>+19(SB)/1, $0xcb
+DATA lessMagic<>+20(SB)/1, $0x00
+DATA lessMagic<>+21(SB)/1, $0x00
+DATA lessMagic<>+22(SB)/1, $0x40
+DATA lessMagic<>+23(SB)/1, $0xcb
+DATA lessMagic<>+24(SB)/1, $0x00
+DATA lessMagic<>+25(SB)/1, $0x00
+DATA lessMagic<>+26(SB)/1, $0x40
+DATA lessMagic<>+27(SB)/1, $0xcb
+DATA lessMagic<>+28(SB)/1, $0x00
+DATA lessMagic<>+29(SB)/1, $0x00
+DATA lessMagic<>+30(SB)/1, $0x40
+DATA lessMagic<>+31(SB)/1, $0xcb
+GLOBL lessMagic<>(SB), RODATA|NOPTR, $32
 
 DATA low16<>+0(SB)/1, $0xff
 DATA low16<>+1(SB)/1, $0xff
@@ -4099,8 +4167,8 @@ groups:
 	VPSRAD           $0x10, Y6, Y6
 	VCVTDQ2PS        Y7, Y7
 	VCVTDQ2PS        Y6, Y6
-	VMOVDQA64        Y0, Y8
-	VMOVDQA64        Y0, Y9
+	VMOVUPS          magic<>+0(SB), Y8
+	VMOVUPS          magic<>+0(SB), Y9
 	VMOVDQA64        Y0, Y10
 	VMOVDQA64        Y0, Y11
 	VMOVDQU32        (R12), Y13
@@ -4137,15 +4205,14 @@ groups:
 	VPDPBUSD.BCST    28(R10)(SI*1), Y12, Y11
 	VPADDD           Y10, Y8, Y8
 	VPADDD           Y11, Y9, Y9
-	VCVTDQ2PS        Y8, Y8
-	VCVTDQ2PS        Y9, Y9
-	VMULPS           Y7, Y8, Y8
+	VMULPS           lessMagic<>+0(SB), Y7, Y10
+	VFMADD213PS      Y10, Y7, Y8
 	VFMADD231PS.BCST 32(R10), Y8, Y2
-	VMULPS           Y7, Y9, Y9
+	VFMADD213PS      Y10, Y7, Y9
 	VFMADD231PS.BCST 32(R10)(SI*1), Y9, Y3
 	ADDQ             $0x40, R10
-	VMOVDQA64        Y0, Y7
-	VMOVDQA64        Y0, Y8
+	VMOVUPS          magic<>+0(SB), Y7
+	VMOVUPS          magic<>+0(SB), Y8
 	VMOVDQA64        Y0, Y9
 	VMOVDQA64        Y0, Y10
 	VMOVDQU32        128(R12), Y12
@@ -4182,11 +4249,10 @@ groups:
 	VPDPBUSD.BCST    28(R10)(SI*1), Y11, Y10
 	VPADDD           Y9, Y7, Y7
 	VPADDD           Y10, Y8, Y8
-	VCVTDQ2PS        Y7, Y7
-	VCVTDQ2PS        Y8, Y8
-	VMULPS           Y6, Y7, Y7
+	VMULPS           lessMagic<>+0(SB), Y6, Y9
+	VFMADD213PS      Y9, Y6, Y7
 	VFMADD231PS.BCST 32(R10), Y7, Y2
-	VMULPS           Y6, Y8, Y8
+	VFMADD213PS      Y9, Y6, Y8
 	VFMADD231PS.BCST 32(R10)(SI*1), Y8, Y3
 	ADDQ             $0x40, R10
 	ADDQ             $0x00000100, R12
@@ -4274,9 +4340,9 @@ groups:
 	VPSRAD           $0x10, Y8, Y8
 	VCVTDQ2PS        Y9, Y9
 	VCVTDQ2PS        Y8, Y8
-	VMOVDQA64        Y0, Y10
-	VMOVDQA64        Y0, Y11
-	VMOVDQA64        Y0, Y12
+	VMOVUPS          magic<>+0(SB), Y10
+	VMOVUPS          magic<>+0(SB), Y11
+	VMOVUPS          magic<>+0(SB), Y12
 	VMOVDQA64        Y0, Y13
 	VMOVDQA64        Y0, Y14
 	VMOVDQA64        Y0, Y15
@@ -4323,19 +4389,17 @@ groups:
 	VPADDD           Y13, Y10, Y10
 	VPADDD           Y14, Y11, Y11
 	VPADDD           Y15, Y12, Y12
-	VCVTDQ2PS        Y10, Y10
-	VCVTDQ2PS        Y11, Y11
-	VCVTDQ2PS        Y12, Y12
-	VMULPS           Y9, Y10, Y10
+	VMULPS           lessMagic<>+0(SB), Y9, Y13
+	VFMADD213PS      Y13, Y9, Y10
 	VFMADD231PS.BCST 32(R10), Y10, Y2
-	VMULPS           Y9, Y11, Y11
+	VFMADD213PS      Y13, Y9, Y11
 	VFMADD231PS.BCST 32(R10)(SI*1), Y11, Y3
-	VMULPS           Y9, Y12, Y12
+	VFMADD213PS      Y13, Y9, Y12
 	VFMADD231PS.BCST 32(R10)(SI*2), Y12, Y4
 	ADDQ             $0x40, R10
-	VMOVDQA64        Y0, Y9
-	VMOVDQA64        Y0, Y10
-	VMOVDQA64        Y0, Y11
+	VMOVUPS          magic<>+0(SB), Y9
+	VMOVUPS          magic<>+0(SB), Y10
+	VMOVUPS          magic<>+0(SB), Y11
 	VMOVDQA64        Y0, Y12
 	VMOVDQA64        Y0, Y13
 	VMOVDQA64        Y0, Y14
@@ -4382,14 +4446,12 @@ groups:
 	VPADDD           Y12, Y9, Y9
 	VPADDD           Y13, Y10, Y10
 	VPADDD           Y14, Y11, Y11
-	VCVTDQ2PS        Y9, Y9
-	VCVTDQ2PS        Y10, Y10
-	VCVTDQ2PS        Y11, Y11
-	VMULPS           Y8, Y9, Y9
+	VMULPS           lessMagic<>+0(SB), Y8, Y12
+	VFMADD213PS      Y12, Y8, Y9
 	VFMADD231PS.BCST 32(R10), Y9, Y2
-	VMULPS           Y8, Y10, Y10
+	VFMADD213PS      Y12, Y8, Y10
 	VFMADD231PS.BCST 32(R10)(SI*1), Y10, Y3
-	VMULPS           Y8, Y11, Y11
+	VFMADD213PS      Y12, Y8, Y11
 	VFMADD231PS.BCST 32(R10)(SI*2), Y11, Y4
 	ADDQ             $0x40, R10
 	ADDQ             $0x00000100, R12
@@ -4492,10 +4554,10 @@ groups:
 	VPSRAD           $0x10, Y10, Y10
 	VCVTDQ2PS        Y11, Y11
 	VCVTDQ2PS        Y10, Y10
-	VMOVDQA64        Y0, Y12
-	VMOVDQA64        Y0, Y13
-	VMOVDQA64        Y0, Y14
-	VMOVDQA64        Y0, Y15
+	VMOVUPS          magic<>+0(SB), Y12
+	VMOVUPS          magic<>+0(SB), Y13
+	VMOVUPS          magic<>+0(SB), Y14
+	VMOVUPS          magic<>+0(SB), Y15
 	VMOVDQU32        (R12), Y17
 	VPANDD           Y1, Y17, Y16
 	VPDPBUSD.BCST    (R10), Y16, Y12
@@ -4544,24 +4606,21 @@ groups:
 	VPDPBUSD.BCST    28(R10)(SI*1), Y16, Y13
 	VPDPBUSD.BCST    28(R10)(SI*2), Y16, Y14
 	VPDPBUSD.BCST    28(R15), Y16, Y15
-	VCVTDQ2PS        Y12, Y12
-	VCVTDQ2PS        Y13, Y13
-	VCVTDQ2PS        Y14, Y14
-	VCVTDQ2PS        Y15, Y15
-	VMULPS           Y11, Y12, Y12
+	VMULPS           lessMagic<>+0(SB), Y11, Y16
+	VFMADD213PS      Y16, Y11, Y12
 	VFMADD231PS.BCST 32(R10), Y12, Y2
-	VMULPS           Y11, Y13, Y13
+	VFMADD213PS      Y16, Y11, Y13
 	VFMADD231PS.BCST 32(R10)(SI*1), Y13, Y3
-	VMULPS           Y11, Y14, Y14
+	VFMADD213PS      Y16, Y11, Y14
 	VFMADD231PS.BCST 32(R10)(SI*2), Y14, Y4
-	VMULPS           Y11, Y15, Y15
+	VFMADD213PS      Y16, Y11, Y15
 	VFMADD231PS.BCST 32(R15), Y15, Y5
 	ADDQ             $0x40, R10
 	ADDQ             $0x40, R15
-	VMOVDQA64        Y0, Y11
-	VMOVDQA64        Y0, Y12
-	VMOVDQA64        Y0, Y13
-	VMOVDQA64        Y0, Y14
+	VMOVUPS          magic<>+0(SB), Y11
+	VMOVUPS          magic<>+0(SB), Y12
+	VMOVUPS          magic<>+0(SB), Y13
+	VMOVUPS          magic<>+0(SB), Y14
 	VMOVDQU32        128(R12), Y16
 	VPANDD           Y1, Y16, Y15
 	VPDPBUSD.BCST    (R10), Y15, Y11
@@ -4610,17 +4669,14 @@ groups:
 	VPDPBUSD.BCST    28(R10)(SI*1), Y15, Y12
 	VPDPBUSD.BCST    28(R10)(SI*2), Y15, Y13
 	VPDPBUSD.BCST    28(R15), Y15, Y14
-	VCVTDQ2PS        Y11, Y11
-	VCVTDQ2PS        Y12, Y12
-	VCVTDQ2PS        Y13, Y13
-	VCVTDQ2PS        Y14, Y14
-	VMULPS           Y10, Y11, Y11
+	VMULPS           lessMagic<>+0(SB), Y10, Y15
+	VFMADD213PS      Y15, Y10, Y11
 	VFMADD231PS.BCST 32(R10), Y11, Y2
-	VMULPS           Y10, Y12, Y12
+	VFMADD213PS      Y15, Y10, Y12
 	VFMADD231PS.BCST 32(R10)(SI*1), Y12, Y3
-	VMULPS           Y10, Y13, Y13
+	VFMADD213PS      Y15, Y10, Y13
 	VFMADD231PS.BCST 32(R10)(SI*2), Y13, Y4
-	VMULPS           Y10, Y14, Y14
+	VFMADD213PS      Y15, Y10, Y14
 	VFMADD231PS.BCST 32(R15), Y14, Y5
 	ADDQ             $0x40, R10
 	ADDQ             $0x40, R15
@@ -4724,7 +4780,7 @@ groups:
 	VPSRAD           $0x10, Y4, Y4
 	VCVTDQ2PS        Y5, Y5
 	VCVTDQ2PS        Y4, Y4
-	VMOVDQA64        Y0, Y6
+	VMOVUPS          magic<>+0(SB), Y6
 	VMOVDQA64        Y0, Y7
 	VMOVDQU32        32(R10), Y9
 	VPANDD           Y1, Y9, Y8
@@ -4775,11 +4831,11 @@ groups:
 	VPORD            Y9, Y8, Y8
 	VPDPBUSD.BCST    28(R8), Y8, Y7
 	VPADDD           Y7, Y6, Y6
-	VCVTDQ2PS        Y6, Y6
-	VMULPS           Y5, Y6, Y6
+	VMULPS           lessMagic<>+0(SB), Y5, Y7
+	VFMADD213PS      Y7, Y5, Y6
 	VFMADD231PS.BCST 32(R8), Y6, Y2
 	ADDQ             $0x40, R8
-	VMOVDQA64        Y0, Y5
+	VMOVUPS          magic<>+0(SB), Y5
 	VMOVDQA64        Y0, Y6
 	VMOVDQU32        192(R10), Y8
 	VPANDD           Y1, Y8, Y7
@@ -4830,8 +4886,8 @@ groups:
 	VPORD            Y8, Y7, Y7
 	VPDPBUSD.BCST    28(R8), Y7, Y6
 	VPADDD           Y6, Y5, Y5
-	VCVTDQ2PS        Y5, Y5
-	VMULPS           Y4, Y5, Y5
+	VMULPS           lessMagic<>+0(SB), Y4, Y6
+	VFMADD213PS      Y6, Y4, Y5
 	VFMADD231PS.BCST 32(R8), Y5, Y2
 	ADDQ             $0x40, R8
 	ADDQ             $0x00000140, R10
@@ -4907,8 +4963,8 @@ groups:
 	VPSRAD           $0x10, Y6, Y6
 	VCVTDQ2PS        Y7, Y7
 	VCVTDQ2PS        Y6, Y6
-	VMOVDQA64        Y0, Y8
-	VMOVDQA64        Y0, Y9
+	VMOVUPS          magic<>+0(SB), Y8
+	VMOVUPS          magic<>+0(SB), Y9
 	VMOVDQA64        Y0, Y10
 	VMOVDQA64        Y0, Y11
 	VMOVDQU32        32(R12), Y13
@@ -4969,15 +5025,14 @@ groups:
 	VPDPBUSD.BCST    28(R10)(SI*1), Y12, Y11
 	VPADDD           Y10, Y8, Y8
 	VPADDD           Y11, Y9, Y9
-	VCVTDQ2PS        Y8, Y8
-	VCVTDQ2PS        Y9, Y9
-	VMULPS           Y7, Y8, Y8
+	VMULPS           lessMagic<>+0(SB), Y7, Y10
+	VFMADD213PS      Y10, Y7, Y8
 	VFMADD231PS.BCST 32(R10), Y8, Y2
-	VMULPS           Y7, Y9, Y9
+	VFMADD213PS      Y10, Y7, Y9
 	VFMADD231PS.BCST 32(R10)(SI*1), Y9, Y3
 	ADDQ             $0x40, R10
-	VMOVDQA64        Y0, Y7
-	VMOVDQA64        Y0, Y8
+	VMOVUPS          magic<>+0(SB), Y7
+	VMOVUPS          magic<>+0(SB), Y8
 	VMOVDQA64        Y0, Y9
 	VMOVDQA64        Y0, Y10
 	VMOVDQU32        192(R12), Y12
@@ -5038,11 +5093,10 @@ groups:
 	VPDPBUSD.BCST    28(R10)(SI*1), Y11, Y10
 	VPADDD           Y9, Y7, Y7
 	VPADDD           Y10, Y8, Y8
-	VCVTDQ2PS        Y7, Y7
-	VCVTDQ2PS        Y8, Y8
-	VMULPS           Y6, Y7, Y7
+	VMULPS           lessMagic<>+0(SB), Y6, Y9
+	VFMADD213PS      Y9, Y6, Y7
 	VFMADD231PS.BCST 32(R10), Y7, Y2
-	VMULPS           Y6, Y8, Y8
+	VFMADD213PS      Y9, Y6, Y8
 	VFMADD231PS.BCST 32(R10)(SI*1), Y8, Y3
 	ADDQ             $0x40, R10
 	ADDQ             $0x00000140, R12
@@ -5131,9 +5185,9 @@ groups:
 	VPSRAD           $0x10, Y8, Y8
 	VCVTDQ2PS        Y9, Y9
 	VCVTDQ2PS        Y8, Y8
-	VMOVDQA64        Y0, Y10
-	VMOVDQA64        Y0, Y11
-	VMOVDQA64        Y0, Y12
+	VMOVUPS          magic<>+0(SB), Y10
+	VMOVUPS          magic<>+0(SB), Y11
+	VMOVUPS          magic<>+0(SB), Y12
 	VMOVDQA64        Y0, Y13
 	VMOVDQA64        Y0, Y14
 	VMOVDQA64        Y0, Y15
@@ -5204,19 +5258,17 @@ groups:
 	VPADDD           Y13, Y10, Y10
 	VPADDD           Y14, Y11, Y11
 	VPADDD           Y15, Y12, Y12
-	VCVTDQ2PS        Y10, Y10
-	VCVTDQ2PS        Y11, Y11
-	VCVTDQ2PS        Y12, Y12
-	VMULPS           Y9, Y10, Y10
+	VMULPS           lessMagic<>+0(SB), Y9, Y13
+	VFMADD213PS      Y13, Y9, Y10
 	VFMADD231PS.BCST 32(R10), Y10, Y2
-	VMULPS           Y9, Y11, Y11
+	VFMADD213PS      Y13, Y9, Y11
 	VFMADD231PS.BCST 32(R10)(SI*1), Y11, Y3
-	VMULPS           Y9, Y12, Y12
+	VFMADD213PS      Y13, Y9, Y12
 	VFMADD231PS.BCST 32(R10)(SI*2), Y12, Y4
 	ADDQ             $0x40, R10
-	VMOVDQA64        Y0, Y9
-	VMOVDQA64        Y0, Y10
-	VMOVDQA64        Y0, Y11
+	VMOVUPS          magic<>+0(SB), Y9
+	VMOVUPS          magic<>+0(SB), Y10
+	VMOVUPS          magic<>+0(SB), Y11
 	VMOVDQA64        Y0, Y12
 	VMOVDQA64        Y0, Y13
 	VMOVDQA64        Y0, Y14
@@ -5287,14 +5339,12 @@ groups:
 	VPADDD           Y12, Y9, Y9
 	VPADDD           Y13, Y10, Y10
 	VPADDD           Y14, Y11, Y11
-	VCVTDQ2PS        Y9, Y9
-	VCVTDQ2PS        Y10, Y10
-	VCVTDQ2PS        Y11, Y11
-	VMULPS           Y8, Y9, Y9
+	VMULPS           lessMagic<>+0(SB), Y8, Y12
+	VFMADD213PS      Y12, Y8, Y9
 	VFMADD231PS.BCST 32(R10), Y9, Y2
-	VMULPS           Y8, Y10, Y10
+	VFMADD213PS      Y12, Y8, Y10
 	VFMADD231PS.BCST 32(R10)(SI*1), Y10, Y3
-	VMULPS           Y8, Y11, Y11
+	VFMADD213PS      Y12, Y8, Y11
 	VFMADD231PS.BCST 32(R10)(SI*2), Y11, Y4
 	ADDQ             $0x40, R10
 	ADDQ             $0x00000140, R12
@@ -5398,10 +5448,10 @@ groups:
 	VPSRAD           $0x10, Y10, Y10
 	VCVTDQ2PS        Y11, Y11
 	VCVTDQ2PS        Y10, Y10
-	VMOVDQA64        Y0, Y12
-	VMOVDQA64        Y0, Y13
-	VMOVDQA64        Y0, Y14
-	VMOVDQA64        Y0, Y15
+	VMOVUPS          magic<>+0(SB), Y12
+	VMOVUPS          magic<>+0(SB), Y13
+	VMOVUPS          magic<>+0(SB), Y14
+	VMOVUPS          magic<>+0(SB), Y15
 	VMOVDQU32        32(R12), Y17
 	VPANDD           Y1, Y17, Y16
 	VMOVDQU32        (R12), Y18
@@ -5474,24 +5524,21 @@ groups:
 	VPDPBUSD.BCST    28(R10)(SI*1), Y16, Y13
 	VPDPBUSD.BCST    28(R10)(SI*2), Y16, Y14
 	VPDPBUSD.BCST    28(R15), Y16, Y15
-	VCVTDQ2PS        Y12, Y12
-	VCVTDQ2PS        Y13, Y13
-	VCVTDQ2PS        Y14, Y14
-	VCVTDQ2PS        Y15, Y15
-	VMULPS           Y11, Y12, Y12
+	VMULPS           lessMagic<>+0(SB), Y11, Y16
+	VFMADD213PS      Y16, Y11, Y12
 	VFMADD231PS.BCST 32(R10), Y12, Y2
-	VMULPS           Y11, Y13, Y13
+	VFMADD213PS      Y16, Y11, Y13
 	VFMADD231PS.BCST 32(R10)(SI*1), Y13, Y3
-	VMULPS           Y11, Y14, Y14
+	VFMADD213PS      Y16, Y11, Y14
 	VFMADD231PS.BCST 32(R10)(SI*2), Y14, Y4
-	VMULPS           Y11, Y15, Y15
+	VFMADD213PS      Y16, Y11, Y15
 	VFMADD231PS.BCST 32(R15), Y15, Y5
 	ADDQ             $0x40, R10
 	ADDQ             $0x40, R15
-	VMOVDQA64        Y0, Y11
-	VMOVDQA64        Y0, Y12
-	VMOVDQA64        Y0, Y13
-	VMOVDQA64        Y0, Y14
+	VMOVUPS          magic<>+0(SB), Y11
+	VMOVUPS          magic<>+0(SB), Y12
+	VMOVUPS          magic<>+0(SB), Y13
+	VMOVUPS          magic<>+0(SB), Y14
 	VMOVDQU32        192(R12), Y16
 	VPANDD           Y1, Y16, Y15
 	VMOVDQU32        160(R12), Y17
@@ -5564,17 +5611,14 @@ groups:
 	VPDPBUSD.BCST    28(R10)(SI*1), Y15, Y12
 	VPDPBUSD.BCST    28(R10)(SI*2), Y15, Y13
 	VPDPBUSD.BCST    28(R15), Y15, Y14
-	VCVTDQ2PS        Y11, Y11
-	VCVTDQ2PS        Y12, Y12
-	VCVTDQ2PS        Y13, Y13
-	VCVTDQ2PS        Y14, Y14
-	VMULPS           Y10, Y11, Y11
+	VMULPS           lessMagic<>+0(SB), Y10, Y15
+	VFMADD213PS      Y15, Y10, Y11
 	VFMADD231PS.BCST 32(R10), Y11, Y2
-	VMULPS           Y10, Y12, Y12
+	VFMADD213PS      Y15, Y10, Y12
 	VFMADD231PS.BCST 32(R10)(SI*1), Y12, Y3
-	VMULPS           Y10, Y13, Y13
+	VFMADD213PS      Y15, Y10, Y13
 	VFMADD231PS.BCST 32(R10)(SI*2), Y13, Y4
-	VMULPS           Y10, Y14, Y14
+	VFMADD213PS      Y15, Y10, Y14
 	VFMADD231PS.BCST 32(R15), Y14, Y5
 	ADDQ             $0x40, R10
 	ADDQ             $0x40, R15
@@ -14920,74 +14964,6 @@ groups:
 	JNZ              pair
 	VZEROUPPER
 	RET
-
-DATA magic<>+0(SB)/1, $0x00
-DATA magic<>+1(SB)/1, $0x00
-DATA magic<>+2(SB)/1, $0x40
-DATA magic<>+3(SB)/1, $0x4b
-DATA magic<>+4(SB)/1, $0x00
-DATA magic<>+5(SB)/1, $0x00
-DATA magic<>+6(SB)/1, $0x40
-DATA magic<>+7(SB)/1, $0x4b
-DATA magic<>+8(SB)/1, $0x00
-DATA magic<>+9(SB)/1, $0x00
-DATA magic<>+10(SB)/1, $0x40
-DATA magic<>+11(SB)/1, $0x4b
-DATA magic<>+12(SB)/1, $0x00
-DATA magic<>+13(SB)/1, $0x00
-DATA magic<>+14(SB)/1, $0x40
-DATA magic<>+15(SB)/1, $0x4b
-DATA magic<>+16(SB)/1, $0x00
-DATA magic<>+17(SB)/1, $0x00
-DATA magic<>+18(SB)/1, $0x40
-DATA magic<>+19(SB)/1, $0x4b
-DATA magic<>+20(SB)/1, $0x00
-DATA magic<>+21(SB)/1, $0x00
-DATA magic<>+22(SB)/1, $0x40
-DATA magic<>+23(SB)/1, $0x4b
-DATA magic<>+24(SB)/1, $0x00
-DATA magic<>+25(SB)/1, $0x00
-DATA magic<>+26(SB)/1, $0x40
-DATA magic<>+27(SB)/1, $0x4b
-DATA magic<>+28(SB)/1, $0x00
-DATA magic<>+29(SB)/1, $0x00
-DATA magic<>+30(SB)/1, $0x40
-DATA magic<>+31(SB)/1, $0x4b
-GLOBL magic<>(SB), RODATA|NOPTR, $32
-
-DATA lessMagic<>+0(SB)/1, $0x00
-DATA lessMagic<>+1(SB)/1, $0x00
-DATA lessMagic<>+2(SB)/1, $0x40
-DATA lessMagic<>+3(SB)/1, $0xcb
-DATA lessMagic<>+4(SB)/1, $0x00
-DATA lessMagic<>+5(SB)/1, $0x00
-DATA lessMagic<>+6(SB)/1, $0x40
-DATA lessMagic<>+7(SB)/1, $0xcb
-DATA lessMagic<>+8(SB)/1, $0x00
-DATA lessMagic<>+9(SB)/1, $0x00
-DATA lessMagic<>+10(SB)/1, $0x40
-DATA lessMagic<>+11(SB)/1, $0xcb
-DATA lessMagic<>+12(SB)/1, $0x00
-DATA lessMagic<>+13(SB)/1, $0x00
-DATA lessMagic<>+14(SB)/1, $0x40
-DATA lessMagic<>+15(SB)/1, $0xcb
-DATA lessMagic<>+16(SB)/1, $0x00
-DATA lessMagic<>+17(SB)/1, $0x00
-DATA lessMagic<>+18(SB)/1, $0x40
-DATA lessMagic<>+19(SB)/1, $0xcb
-DATA lessMagic<>+20(SB)/1, $0x00
-DATA lessMagic<>+21(SB)/1, $0x00
-DATA lessMagic<>+22(SB)/1, $0x40
-DATA lessMagic<>+23(SB)/1, $0xcb
-DATA lessMagic<>+24(SB)/1, $0x00
-DATA lessMagic<>+25(SB)/1, $0x00
-DATA lessMagic<>+26(SB)/1, $0x40
-DATA lessMagic<>+27(SB)/1, $0xcb
-DATA lessMagic<>+28(SB)/1, $0x00
-DATA lessMagic<>+29(SB)/1, $0x00
-DATA lessMagic<>+30(SB)/1, $0x40
-DATA lessMagic<>+31(SB)/1, $0xcb
-GLOBL lessMagic<>(SB), RODATA|NOPTR, $32
 
 // func vnnipairQ4_Kx5(dst *float32, ldd int, w *byte, stride int, act *byte, lda int, blocks int, count int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, AVX512_VNNI, MMX+

@@ -225,9 +225,11 @@ func (b *blocks256) scalePairVNNI(group, sc reg.GPVirtual) {
 	} else {
 		splitPair(pair, one, pair)
 		for i, scale := range []reg.VecVirtual{one, pair} {
-			acc := b.floatSums(s.reader(group, i*s.groupBytes(), b.mask), 0, 8, nil)
+			acc, less := singles(b.cols), wide{YMM()}
+			s.dotQuadsVNNI(s.reader(group, i*s.groupBytes(), b.mask), 0, 8, b.a, acc, b.none, func(_ int, v wide) { VMOVUPS(magic(), v[0]) })
+			less.magicTimes(wide{scale})
 			for c, v := range acc {
-				v.times(wide{scale})
+				v.scaleMagic(wide{scale}, less)
 				b.addFloat(c, v)
 			}
 			b.a.advance(act32Bytes)
