@@ -241,7 +241,7 @@ func mat32(s spec, cols int) {
 	a := newColumns(cols, base, lda)
 	MOVQ(blocks, left)
 	Label("block")
-	prefetch(w, s.blockBytes())
+	prefetch(w, s.blockBytes(), nil)
 	if vnni {
 		s.block32VNNI(w, a, mask, none, acc)
 	} else {
@@ -300,10 +300,30 @@ func ahead() int {
 	return 1024
 }
 
-// prefetch asks for the lines of n bytes ahead of p.
-func prefetch(p reg.GPVirtual, n int) {
+// farAhead is how far before that weights are asked for into the second-level cache, from
+// which more reads of memory may be under way than from the first; 0: not at all. It
+// evens out what is computed and what is waited for.
+func farAhead() int {
+	if vnni {
+		return 32 << 10
+	}
+	return 0
+}
+
+// prefetch asks for the lines of n bytes ahead of p, and where there is stride those
+// that are so much after them.
+func prefetch(p reg.GPVirtual, n int, stride reg.GPVirtual) {
+	ask := func(fetch func(Op), m Mem) {
+		fetch(m)
+		if stride != nil {
+			fetch(beyond(m, stride))
+		}
+	}
 	for at := 0; at < n; at += 64 {
-		PREFETCHT0(Mem{Base: p, Disp: ahead() + at})
+		ask(PREFETCHT0, Mem{Base: p, Disp: ahead() + at})
+		if far := farAhead(); far > 0 {
+			ask(PREFETCHT1, Mem{Base: p, Disp: far + at})
+		}
 	}
 }
 

@@ -168,7 +168,7 @@ func floatMins(pair, first, second reg.VecVirtual) {
 func (b *blocks256) scalePair(group, sc reg.GPVirtual) {
 	s, pair, one := b.s, YMM(), YMM()
 	s.loadScales(Mem{Base: sc}, pair)
-	prefetch(group, s.sub/16*s.groupBytes())
+	prefetch(group, s.sub/16*s.groupBytes(), nil)
 	if s.sub == 16 {
 		b.halves(group, pair, one)
 	} else {

@@ -49,7 +49,7 @@ func matPair(s spec, cols int) {
 	}
 	Label("block")
 	if s.values == 32 {
-		b.fetch(b.w, s.blockBytes())
+		prefetch(b.w, s.blockBytes(), b.stride)
 		b.block32(results)
 		b.a.advance(act32Bytes)
 	} else {
@@ -87,15 +87,6 @@ func (b *pairMat) zeros() []wide {
 		w.clear(b.none)
 	}
 	return v
-}
-
-// fetch asks for the lines of n bytes of both panels ahead of p.
-func (b *pairMat) fetch(p reg.GPVirtual, n int) {
-	for at := 0; at < n; at += 64 {
-		m := Mem{Base: p, Disp: ahead() + at}
-		PREFETCHT0(m)
-		PREFETCHT0(beyond(m, b.stride))
-	}
 }
 
 func (b *pairMat) reader(base reg.GPVirtual, disp int) *reader {
@@ -149,7 +140,7 @@ func (b *pairMat) block256() {
 	LEAQ(Mem{Base: b.w, Disp: s.scAt()}, b.sc)
 	MOVQ(U32(uint32(s.rounds())), rounds)
 	Label("groups")
-	b.fetch(b.group, s.sub/16*s.groupBytes())
+	prefetch(b.group, s.sub/16*s.groupBytes(), b.stride)
 	if s.sub == 32 {
 		b.scalePair()
 	} else {

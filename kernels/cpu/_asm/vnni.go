@@ -219,7 +219,7 @@ func (s spec) block32VNNI(w reg.GPVirtual, a columns, mask reg.VecVirtual, none 
 func (b *blocks256) scalePairVNNI(group, sc reg.GPVirtual) {
 	s, pair, one := b.s, YMM(), YMM()
 	s.loadScales(Mem{Base: sc}, pair)
-	prefetch(group, s.sub/16*s.groupBytes())
+	prefetch(group, s.sub/16*s.groupBytes(), nil)
 	if s.sub == 16 {
 		b.halvesVNNI(group, pair, one)
 	} else {
