@@ -8227,22 +8227,40 @@ block:
 // func avxvnnitile2Q4_0x2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX2, AVXVNNI, FMA3, MMX+
 TEXT ·avxvnnitile2Q4_0x2(SB), NOSPLIT, $0-80
-	MOVQ  x+16(FP), AX
-	MOVQ  act+32(FP), CX
-	MOVQ  lda+40(FP), DX
-	MOVQ  blocks+48(FP), BX
-	MOVQ  next+64(FP), SI
-	MOVQ  apart+72(FP), DI
-	VPXOR Y0, Y0, Y0
-	VPXOR Y0, Y0, Y0
-	MOVQ  more+56(FP), R8
-	TESTQ R8, R8
-	JNZ   more
-	VPXOR Y0, Y0, Y0
-	VPXOR Y1, Y1, Y1
-	VPXOR Y2, Y2, Y2
-	VPXOR Y3, Y3, Y3
-	JMP   block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	MOVQ       blocks+48(FP), BX
+	MOVQ       dst+0(FP), SI
+	MOVQ       ldd+8(FP), DI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	MOVQ       act+32(FP), SI
+	MOVQ       lda+40(FP), DI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 128(SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 128(SI)
+	MOVQ       next+64(FP), SI
+	MOVQ       apart+72(FP), DI
+	VPXOR      Y0, Y0, Y0
+	VPXOR      Y0, Y0, Y0
+	MOVQ       more+56(FP), R8
+	TESTQ      R8, R8
+	JNZ        more
+	VPXOR      Y0, Y0, Y0
+	VPXOR      Y1, Y1, Y1
+	VPXOR      Y2, Y2, Y2
+	VPXOR      Y3, Y3, Y3
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R8
@@ -8358,24 +8376,50 @@ block:
 // func avxvnnitile2Q4_0x3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX2, AVXVNNI, FMA3, MMX+
 TEXT ·avxvnnitile2Q4_0x3(SB), NOSPLIT, $0-80
-	MOVQ  x+16(FP), AX
-	MOVQ  act+32(FP), CX
-	MOVQ  lda+40(FP), DX
-	MOVQ  blocks+48(FP), BX
-	MOVQ  next+64(FP), SI
-	MOVQ  apart+72(FP), DI
-	VPXOR Y0, Y0, Y0
-	VPXOR Y0, Y0, Y0
-	MOVQ  more+56(FP), R8
-	TESTQ R8, R8
-	JNZ   more
-	VPXOR Y0, Y0, Y0
-	VPXOR Y1, Y1, Y1
-	VPXOR Y2, Y2, Y2
-	VPXOR Y3, Y3, Y3
-	VPXOR Y4, Y4, Y4
-	VPXOR Y5, Y5, Y5
-	JMP   block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	MOVQ       blocks+48(FP), BX
+	MOVQ       dst+0(FP), SI
+	MOVQ       ldd+8(FP), DI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	MOVQ       act+32(FP), SI
+	MOVQ       lda+40(FP), DI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 128(SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 128(SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 128(SI)
+	MOVQ       next+64(FP), SI
+	MOVQ       apart+72(FP), DI
+	VPXOR      Y0, Y0, Y0
+	VPXOR      Y0, Y0, Y0
+	MOVQ       more+56(FP), R8
+	TESTQ      R8, R8
+	JNZ        more
+	VPXOR      Y0, Y0, Y0
+	VPXOR      Y1, Y1, Y1
+	VPXOR      Y2, Y2, Y2
+	VPXOR      Y3, Y3, Y3
+	VPXOR      Y4, Y4, Y4
+	VPXOR      Y5, Y5, Y5
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R8
@@ -8602,22 +8646,40 @@ block:
 // func avxvnnitile2Q4_1x2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX2, AVXVNNI, FMA3, MMX+
 TEXT ·avxvnnitile2Q4_1x2(SB), NOSPLIT, $0-80
-	MOVQ  x+16(FP), AX
-	MOVQ  act+32(FP), CX
-	MOVQ  lda+40(FP), DX
-	MOVQ  blocks+48(FP), BX
-	MOVQ  next+64(FP), SI
-	MOVQ  apart+72(FP), DI
-	VPXOR Y0, Y0, Y0
-	VPXOR Y0, Y0, Y0
-	MOVQ  more+56(FP), R8
-	TESTQ R8, R8
-	JNZ   more
-	VPXOR Y0, Y0, Y0
-	VPXOR Y1, Y1, Y1
-	VPXOR Y2, Y2, Y2
-	VPXOR Y3, Y3, Y3
-	JMP   block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	MOVQ       blocks+48(FP), BX
+	MOVQ       dst+0(FP), SI
+	MOVQ       ldd+8(FP), DI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	MOVQ       act+32(FP), SI
+	MOVQ       lda+40(FP), DI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 128(SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 128(SI)
+	MOVQ       next+64(FP), SI
+	MOVQ       apart+72(FP), DI
+	VPXOR      Y0, Y0, Y0
+	VPXOR      Y0, Y0, Y0
+	MOVQ       more+56(FP), R8
+	TESTQ      R8, R8
+	JNZ        more
+	VPXOR      Y0, Y0, Y0
+	VPXOR      Y1, Y1, Y1
+	VPXOR      Y2, Y2, Y2
+	VPXOR      Y3, Y3, Y3
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R8
@@ -8741,24 +8803,50 @@ block:
 // func avxvnnitile2Q4_1x3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX2, AVXVNNI, FMA3, MMX+
 TEXT ·avxvnnitile2Q4_1x3(SB), NOSPLIT, $0-80
-	MOVQ  x+16(FP), AX
-	MOVQ  act+32(FP), CX
-	MOVQ  lda+40(FP), DX
-	MOVQ  blocks+48(FP), BX
-	MOVQ  next+64(FP), SI
-	MOVQ  apart+72(FP), DI
-	VPXOR Y0, Y0, Y0
-	VPXOR Y0, Y0, Y0
-	MOVQ  more+56(FP), R8
-	TESTQ R8, R8
-	JNZ   more
-	VPXOR Y0, Y0, Y0
-	VPXOR Y1, Y1, Y1
-	VPXOR Y2, Y2, Y2
-	VPXOR Y3, Y3, Y3
-	VPXOR Y4, Y4, Y4
-	VPXOR Y5, Y5, Y5
-	JMP   block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	MOVQ       blocks+48(FP), BX
+	MOVQ       dst+0(FP), SI
+	MOVQ       ldd+8(FP), DI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	MOVQ       act+32(FP), SI
+	MOVQ       lda+40(FP), DI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 128(SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 128(SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 128(SI)
+	MOVQ       next+64(FP), SI
+	MOVQ       apart+72(FP), DI
+	VPXOR      Y0, Y0, Y0
+	VPXOR      Y0, Y0, Y0
+	MOVQ       more+56(FP), R8
+	TESTQ      R8, R8
+	JNZ        more
+	VPXOR      Y0, Y0, Y0
+	VPXOR      Y1, Y1, Y1
+	VPXOR      Y2, Y2, Y2
+	VPXOR      Y3, Y3, Y3
+	VPXOR      Y4, Y4, Y4
+	VPXOR      Y5, Y5, Y5
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R8
@@ -9039,22 +9127,40 @@ block:
 // func avxvnnitile2Q5_0x2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX2, AVXVNNI, FMA3, MMX+
 TEXT ·avxvnnitile2Q5_0x2(SB), NOSPLIT, $0-80
-	MOVQ  x+16(FP), AX
-	MOVQ  act+32(FP), CX
-	MOVQ  lda+40(FP), DX
-	MOVQ  blocks+48(FP), BX
-	MOVQ  next+64(FP), SI
-	MOVQ  apart+72(FP), DI
-	VPXOR Y0, Y0, Y0
-	VPXOR Y0, Y0, Y0
-	MOVQ  more+56(FP), R8
-	TESTQ R8, R8
-	JNZ   more
-	VPXOR Y0, Y0, Y0
-	VPXOR Y1, Y1, Y1
-	VPXOR Y2, Y2, Y2
-	VPXOR Y3, Y3, Y3
-	JMP   block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	MOVQ       blocks+48(FP), BX
+	MOVQ       dst+0(FP), SI
+	MOVQ       ldd+8(FP), DI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	MOVQ       act+32(FP), SI
+	MOVQ       lda+40(FP), DI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 128(SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 128(SI)
+	MOVQ       next+64(FP), SI
+	MOVQ       apart+72(FP), DI
+	VPXOR      Y0, Y0, Y0
+	VPXOR      Y0, Y0, Y0
+	MOVQ       more+56(FP), R8
+	TESTQ      R8, R8
+	JNZ        more
+	VPXOR      Y0, Y0, Y0
+	VPXOR      Y1, Y1, Y1
+	VPXOR      Y2, Y2, Y2
+	VPXOR      Y3, Y3, Y3
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R8
@@ -9170,24 +9276,50 @@ block:
 // func avxvnnitile2Q5_0x3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX2, AVXVNNI, FMA3, MMX+
 TEXT ·avxvnnitile2Q5_0x3(SB), NOSPLIT, $0-80
-	MOVQ  x+16(FP), AX
-	MOVQ  act+32(FP), CX
-	MOVQ  lda+40(FP), DX
-	MOVQ  blocks+48(FP), BX
-	MOVQ  next+64(FP), SI
-	MOVQ  apart+72(FP), DI
-	VPXOR Y0, Y0, Y0
-	VPXOR Y0, Y0, Y0
-	MOVQ  more+56(FP), R8
-	TESTQ R8, R8
-	JNZ   more
-	VPXOR Y0, Y0, Y0
-	VPXOR Y1, Y1, Y1
-	VPXOR Y2, Y2, Y2
-	VPXOR Y3, Y3, Y3
-	VPXOR Y4, Y4, Y4
-	VPXOR Y5, Y5, Y5
-	JMP   block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	MOVQ       blocks+48(FP), BX
+	MOVQ       dst+0(FP), SI
+	MOVQ       ldd+8(FP), DI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	MOVQ       act+32(FP), SI
+	MOVQ       lda+40(FP), DI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 128(SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 128(SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 128(SI)
+	MOVQ       next+64(FP), SI
+	MOVQ       apart+72(FP), DI
+	VPXOR      Y0, Y0, Y0
+	VPXOR      Y0, Y0, Y0
+	MOVQ       more+56(FP), R8
+	TESTQ      R8, R8
+	JNZ        more
+	VPXOR      Y0, Y0, Y0
+	VPXOR      Y1, Y1, Y1
+	VPXOR      Y2, Y2, Y2
+	VPXOR      Y3, Y3, Y3
+	VPXOR      Y4, Y4, Y4
+	VPXOR      Y5, Y5, Y5
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R8
@@ -9461,22 +9593,40 @@ block:
 // func avxvnnitile2Q5_1x2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX2, AVXVNNI, FMA3, MMX+
 TEXT ·avxvnnitile2Q5_1x2(SB), NOSPLIT, $0-80
-	MOVQ  x+16(FP), AX
-	MOVQ  act+32(FP), CX
-	MOVQ  lda+40(FP), DX
-	MOVQ  blocks+48(FP), BX
-	MOVQ  next+64(FP), SI
-	MOVQ  apart+72(FP), DI
-	VPXOR Y0, Y0, Y0
-	VPXOR Y0, Y0, Y0
-	MOVQ  more+56(FP), R8
-	TESTQ R8, R8
-	JNZ   more
-	VPXOR Y0, Y0, Y0
-	VPXOR Y1, Y1, Y1
-	VPXOR Y2, Y2, Y2
-	VPXOR Y3, Y3, Y3
-	JMP   block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	MOVQ       blocks+48(FP), BX
+	MOVQ       dst+0(FP), SI
+	MOVQ       ldd+8(FP), DI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	MOVQ       act+32(FP), SI
+	MOVQ       lda+40(FP), DI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 128(SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 128(SI)
+	MOVQ       next+64(FP), SI
+	MOVQ       apart+72(FP), DI
+	VPXOR      Y0, Y0, Y0
+	VPXOR      Y0, Y0, Y0
+	MOVQ       more+56(FP), R8
+	TESTQ      R8, R8
+	JNZ        more
+	VPXOR      Y0, Y0, Y0
+	VPXOR      Y1, Y1, Y1
+	VPXOR      Y2, Y2, Y2
+	VPXOR      Y3, Y3, Y3
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R8
@@ -9600,24 +9750,50 @@ block:
 // func avxvnnitile2Q5_1x3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX2, AVXVNNI, FMA3, MMX+
 TEXT ·avxvnnitile2Q5_1x3(SB), NOSPLIT, $0-80
-	MOVQ  x+16(FP), AX
-	MOVQ  act+32(FP), CX
-	MOVQ  lda+40(FP), DX
-	MOVQ  blocks+48(FP), BX
-	MOVQ  next+64(FP), SI
-	MOVQ  apart+72(FP), DI
-	VPXOR Y0, Y0, Y0
-	VPXOR Y0, Y0, Y0
-	MOVQ  more+56(FP), R8
-	TESTQ R8, R8
-	JNZ   more
-	VPXOR Y0, Y0, Y0
-	VPXOR Y1, Y1, Y1
-	VPXOR Y2, Y2, Y2
-	VPXOR Y3, Y3, Y3
-	VPXOR Y4, Y4, Y4
-	VPXOR Y5, Y5, Y5
-	JMP   block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	MOVQ       blocks+48(FP), BX
+	MOVQ       dst+0(FP), SI
+	MOVQ       ldd+8(FP), DI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	MOVQ       act+32(FP), SI
+	MOVQ       lda+40(FP), DI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 128(SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 128(SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 128(SI)
+	MOVQ       next+64(FP), SI
+	MOVQ       apart+72(FP), DI
+	VPXOR      Y0, Y0, Y0
+	VPXOR      Y0, Y0, Y0
+	MOVQ       more+56(FP), R8
+	TESTQ      R8, R8
+	JNZ        more
+	VPXOR      Y0, Y0, Y0
+	VPXOR      Y1, Y1, Y1
+	VPXOR      Y2, Y2, Y2
+	VPXOR      Y3, Y3, Y3
+	VPXOR      Y4, Y4, Y4
+	VPXOR      Y5, Y5, Y5
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R8
@@ -9850,22 +10026,40 @@ block:
 // func avxvnnitile2Q8_0x2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX2, AVXVNNI, FMA3, MMX+
 TEXT ·avxvnnitile2Q8_0x2(SB), NOSPLIT, $0-80
-	MOVQ  x+16(FP), AX
-	MOVQ  act+32(FP), CX
-	MOVQ  lda+40(FP), DX
-	MOVQ  blocks+48(FP), BX
-	MOVQ  next+64(FP), SI
-	MOVQ  apart+72(FP), DI
-	VPXOR Y0, Y0, Y0
-	VPXOR Y0, Y0, Y0
-	MOVQ  more+56(FP), R8
-	TESTQ R8, R8
-	JNZ   more
-	VPXOR Y0, Y0, Y0
-	VPXOR Y1, Y1, Y1
-	VPXOR Y2, Y2, Y2
-	VPXOR Y3, Y3, Y3
-	JMP   block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	MOVQ       blocks+48(FP), BX
+	MOVQ       dst+0(FP), SI
+	MOVQ       ldd+8(FP), DI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	MOVQ       act+32(FP), SI
+	MOVQ       lda+40(FP), DI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 128(SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 128(SI)
+	MOVQ       next+64(FP), SI
+	MOVQ       apart+72(FP), DI
+	VPXOR      Y0, Y0, Y0
+	VPXOR      Y0, Y0, Y0
+	MOVQ       more+56(FP), R8
+	TESTQ      R8, R8
+	JNZ        more
+	VPXOR      Y0, Y0, Y0
+	VPXOR      Y1, Y1, Y1
+	VPXOR      Y2, Y2, Y2
+	VPXOR      Y3, Y3, Y3
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R8
@@ -9981,24 +10175,50 @@ block:
 // func avxvnnitile2Q8_0x3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX2, AVXVNNI, FMA3, MMX+
 TEXT ·avxvnnitile2Q8_0x3(SB), NOSPLIT, $0-80
-	MOVQ  x+16(FP), AX
-	MOVQ  act+32(FP), CX
-	MOVQ  lda+40(FP), DX
-	MOVQ  blocks+48(FP), BX
-	MOVQ  next+64(FP), SI
-	MOVQ  apart+72(FP), DI
-	VPXOR Y0, Y0, Y0
-	VPXOR Y0, Y0, Y0
-	MOVQ  more+56(FP), R8
-	TESTQ R8, R8
-	JNZ   more
-	VPXOR Y0, Y0, Y0
-	VPXOR Y1, Y1, Y1
-	VPXOR Y2, Y2, Y2
-	VPXOR Y3, Y3, Y3
-	VPXOR Y4, Y4, Y4
-	VPXOR Y5, Y5, Y5
-	JMP   block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	MOVQ       blocks+48(FP), BX
+	MOVQ       dst+0(FP), SI
+	MOVQ       ldd+8(FP), DI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	MOVQ       act+32(FP), SI
+	MOVQ       lda+40(FP), DI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 128(SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 128(SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 128(SI)
+	MOVQ       next+64(FP), SI
+	MOVQ       apart+72(FP), DI
+	VPXOR      Y0, Y0, Y0
+	VPXOR      Y0, Y0, Y0
+	MOVQ       more+56(FP), R8
+	TESTQ      R8, R8
+	JNZ        more
+	VPXOR      Y0, Y0, Y0
+	VPXOR      Y1, Y1, Y1
+	VPXOR      Y2, Y2, Y2
+	VPXOR      Y3, Y3, Y3
+	VPXOR      Y4, Y4, Y4
+	VPXOR      Y5, Y5, Y5
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R8
@@ -10245,22 +10465,40 @@ block:
 // func avxvnnitile2IQ4_NLx2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX2, AVXVNNI, FMA3, MMX+
 TEXT ·avxvnnitile2IQ4_NLx2(SB), NOSPLIT, $0-80
-	MOVQ  x+16(FP), AX
-	MOVQ  act+32(FP), CX
-	MOVQ  lda+40(FP), DX
-	MOVQ  blocks+48(FP), BX
-	MOVQ  next+64(FP), SI
-	MOVQ  apart+72(FP), DI
-	VPXOR Y0, Y0, Y0
-	VPXOR Y0, Y0, Y0
-	MOVQ  more+56(FP), R8
-	TESTQ R8, R8
-	JNZ   more
-	VPXOR Y0, Y0, Y0
-	VPXOR Y1, Y1, Y1
-	VPXOR Y2, Y2, Y2
-	VPXOR Y3, Y3, Y3
-	JMP   block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	MOVQ       blocks+48(FP), BX
+	MOVQ       dst+0(FP), SI
+	MOVQ       ldd+8(FP), DI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	MOVQ       act+32(FP), SI
+	MOVQ       lda+40(FP), DI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 128(SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 128(SI)
+	MOVQ       next+64(FP), SI
+	MOVQ       apart+72(FP), DI
+	VPXOR      Y0, Y0, Y0
+	VPXOR      Y0, Y0, Y0
+	MOVQ       more+56(FP), R8
+	TESTQ      R8, R8
+	JNZ        more
+	VPXOR      Y0, Y0, Y0
+	VPXOR      Y1, Y1, Y1
+	VPXOR      Y2, Y2, Y2
+	VPXOR      Y3, Y3, Y3
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R8
@@ -10376,24 +10614,50 @@ block:
 // func avxvnnitile2IQ4_NLx3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX2, AVXVNNI, FMA3, MMX+
 TEXT ·avxvnnitile2IQ4_NLx3(SB), NOSPLIT, $0-80
-	MOVQ  x+16(FP), AX
-	MOVQ  act+32(FP), CX
-	MOVQ  lda+40(FP), DX
-	MOVQ  blocks+48(FP), BX
-	MOVQ  next+64(FP), SI
-	MOVQ  apart+72(FP), DI
-	VPXOR Y0, Y0, Y0
-	VPXOR Y0, Y0, Y0
-	MOVQ  more+56(FP), R8
-	TESTQ R8, R8
-	JNZ   more
-	VPXOR Y0, Y0, Y0
-	VPXOR Y1, Y1, Y1
-	VPXOR Y2, Y2, Y2
-	VPXOR Y3, Y3, Y3
-	VPXOR Y4, Y4, Y4
-	VPXOR Y5, Y5, Y5
-	JMP   block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	MOVQ       blocks+48(FP), BX
+	MOVQ       dst+0(FP), SI
+	MOVQ       ldd+8(FP), DI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	MOVQ       act+32(FP), SI
+	MOVQ       lda+40(FP), DI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 128(SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 128(SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 128(SI)
+	MOVQ       next+64(FP), SI
+	MOVQ       apart+72(FP), DI
+	VPXOR      Y0, Y0, Y0
+	VPXOR      Y0, Y0, Y0
+	MOVQ       more+56(FP), R8
+	TESTQ      R8, R8
+	JNZ        more
+	VPXOR      Y0, Y0, Y0
+	VPXOR      Y1, Y1, Y1
+	VPXOR      Y2, Y2, Y2
+	VPXOR      Y3, Y3, Y3
+	VPXOR      Y4, Y4, Y4
+	VPXOR      Y5, Y5, Y5
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R8
@@ -11264,22 +11528,32 @@ GLOBL dupHigh<>(SB), RODATA|NOPTR, $32
 // func avxvnnitile2Q2_Kx1(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX2, AVXVNNI, FMA3, MMX+
 TEXT ·avxvnnitile2Q2_Kx1(SB), NOSPLIT, $0-80
-	MOVQ    x+16(FP), AX
-	MOVQ    act+32(FP), CX
-	MOVQ    lda+40(FP), DX
-	MOVQ    blocks+48(FP), DX
-	MOVQ    next+64(FP), BX
-	MOVQ    apart+72(FP), SI
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	MOVQ    more+56(FP), DI
-	TESTQ   DI, DI
-	JNZ     more
-	MOVQ    dst+0(FP), DI
-	MOVQ    ldd+8(FP), R8
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	JMP     block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	MOVQ       blocks+48(FP), DX
+	MOVQ       dst+0(FP), BX
+	MOVQ       ldd+8(FP), SI
+	ADDQ       SI, BX
+	PREFETCHT0 (BX)
+	MOVQ       act+32(FP), BX
+	MOVQ       lda+40(FP), SI
+	ADDQ       SI, BX
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	MOVQ       next+64(FP), BX
+	MOVQ       apart+72(FP), SI
+	VPXOR      Y0, Y0, Y0
+	VPXOR      Y1, Y1, Y1
+	MOVQ       more+56(FP), DI
+	TESTQ      DI, DI
+	JNZ        more
+	MOVQ       dst+0(FP), DI
+	MOVQ       ldd+8(FP), R8
+	VMOVUPS    Y0, (DI)
+	VMOVUPS    Y1, 32(DI)
+	JMP        block
 
 more:
 block:
@@ -11453,24 +11727,42 @@ groups:
 // func avxvnnitile2Q2_Kx2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX2, AVXVNNI, FMA3, MMX+
 TEXT ·avxvnnitile2Q2_Kx2(SB), NOSPLIT, $0-80
-	MOVQ    x+16(FP), AX
-	MOVQ    act+32(FP), CX
-	MOVQ    lda+40(FP), DX
-	MOVQ    blocks+48(FP), BX
-	MOVQ    next+64(FP), SI
-	MOVQ    apart+72(FP), DI
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	MOVQ    more+56(FP), R8
-	TESTQ   R8, R8
-	JNZ     more
-	MOVQ    dst+0(FP), R8
-	MOVQ    ldd+8(FP), R9
-	VMOVUPS Y0, (R8)
-	VMOVUPS Y1, 32(R8)
-	VMOVUPS Y0, (R8)(R9*1)
-	VMOVUPS Y1, 32(R8)(R9*1)
-	JMP     block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	MOVQ       blocks+48(FP), BX
+	MOVQ       dst+0(FP), SI
+	MOVQ       ldd+8(FP), DI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	MOVQ       act+32(FP), SI
+	MOVQ       lda+40(FP), DI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 128(SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 128(SI)
+	MOVQ       next+64(FP), SI
+	MOVQ       apart+72(FP), DI
+	VPXOR      Y0, Y0, Y0
+	VPXOR      Y1, Y1, Y1
+	MOVQ       more+56(FP), R8
+	TESTQ      R8, R8
+	JNZ        more
+	MOVQ       dst+0(FP), R8
+	MOVQ       ldd+8(FP), R9
+	VMOVUPS    Y0, (R8)
+	VMOVUPS    Y1, 32(R8)
+	VMOVUPS    Y0, (R8)(R9*1)
+	VMOVUPS    Y1, 32(R8)(R9*1)
+	JMP        block
 
 more:
 block:
@@ -12977,24 +13269,42 @@ block:
 // func avxvnnitile2Q3_Kx2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX2, AVXVNNI, FMA3, MMX+
 TEXT ·avxvnnitile2Q3_Kx2(SB), NOSPLIT, $0-80
-	MOVQ    x+16(FP), AX
-	MOVQ    act+32(FP), CX
-	MOVQ    lda+40(FP), DX
-	MOVQ    blocks+48(FP), BX
-	MOVQ    next+64(FP), SI
-	MOVQ    apart+72(FP), DI
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	MOVQ    more+56(FP), R8
-	TESTQ   R8, R8
-	JNZ     more
-	MOVQ    dst+0(FP), R8
-	MOVQ    ldd+8(FP), R9
-	VMOVUPS Y0, (R8)
-	VMOVUPS Y1, 32(R8)
-	VMOVUPS Y0, (R8)(R9*1)
-	VMOVUPS Y1, 32(R8)(R9*1)
-	JMP     block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	MOVQ       blocks+48(FP), BX
+	MOVQ       dst+0(FP), SI
+	MOVQ       ldd+8(FP), DI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	MOVQ       act+32(FP), SI
+	MOVQ       lda+40(FP), DI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 128(SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 128(SI)
+	MOVQ       next+64(FP), SI
+	MOVQ       apart+72(FP), DI
+	VPXOR      Y0, Y0, Y0
+	VPXOR      Y1, Y1, Y1
+	MOVQ       more+56(FP), R8
+	TESTQ      R8, R8
+	JNZ        more
+	MOVQ       dst+0(FP), R8
+	MOVQ       ldd+8(FP), R9
+	VMOVUPS    Y0, (R8)
+	VMOVUPS    Y1, 32(R8)
+	VMOVUPS    Y0, (R8)(R9*1)
+	VMOVUPS    Y1, 32(R8)(R9*1)
+	JMP        block
 
 more:
 block:
@@ -13111,26 +13421,52 @@ groups:
 // func avxvnnitile2Q3_Kx3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX2, AVXVNNI, FMA3, MMX+
 TEXT ·avxvnnitile2Q3_Kx3(SB), NOSPLIT, $0-80
-	MOVQ    x+16(FP), AX
-	MOVQ    act+32(FP), CX
-	MOVQ    lda+40(FP), DX
-	MOVQ    blocks+48(FP), BX
-	MOVQ    next+64(FP), SI
-	MOVQ    apart+72(FP), DI
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	MOVQ    more+56(FP), R8
-	TESTQ   R8, R8
-	JNZ     more
-	MOVQ    dst+0(FP), R8
-	MOVQ    ldd+8(FP), R9
-	VMOVUPS Y0, (R8)
-	VMOVUPS Y1, 32(R8)
-	VMOVUPS Y0, (R8)(R9*1)
-	VMOVUPS Y1, 32(R8)(R9*1)
-	VMOVUPS Y0, (R8)(R9*2)
-	VMOVUPS Y1, 32(R8)(R9*2)
-	JMP     block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	MOVQ       blocks+48(FP), BX
+	MOVQ       dst+0(FP), SI
+	MOVQ       ldd+8(FP), DI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	MOVQ       act+32(FP), SI
+	MOVQ       lda+40(FP), DI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 128(SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 128(SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 128(SI)
+	MOVQ       next+64(FP), SI
+	MOVQ       apart+72(FP), DI
+	VPXOR      Y0, Y0, Y0
+	VPXOR      Y1, Y1, Y1
+	MOVQ       more+56(FP), R8
+	TESTQ      R8, R8
+	JNZ        more
+	MOVQ       dst+0(FP), R8
+	MOVQ       ldd+8(FP), R9
+	VMOVUPS    Y0, (R8)
+	VMOVUPS    Y1, 32(R8)
+	VMOVUPS    Y0, (R8)(R9*1)
+	VMOVUPS    Y1, 32(R8)(R9*1)
+	VMOVUPS    Y0, (R8)(R9*2)
+	VMOVUPS    Y1, 32(R8)(R9*2)
+	JMP        block
 
 more:
 block:
@@ -13813,24 +14149,42 @@ block:
 // func avxvnnitile2Q4_Kx2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX2, AVXVNNI, FMA3, MMX+
 TEXT ·avxvnnitile2Q4_Kx2(SB), NOSPLIT, $0-80
-	MOVQ    x+16(FP), AX
-	MOVQ    act+32(FP), CX
-	MOVQ    lda+40(FP), DX
-	MOVQ    blocks+48(FP), BX
-	MOVQ    next+64(FP), SI
-	MOVQ    apart+72(FP), DI
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	MOVQ    more+56(FP), R8
-	TESTQ   R8, R8
-	JNZ     more
-	MOVQ    dst+0(FP), R8
-	MOVQ    ldd+8(FP), R9
-	VMOVUPS Y0, (R8)
-	VMOVUPS Y1, 32(R8)
-	VMOVUPS Y0, (R8)(R9*1)
-	VMOVUPS Y1, 32(R8)(R9*1)
-	JMP     block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	MOVQ       blocks+48(FP), BX
+	MOVQ       dst+0(FP), SI
+	MOVQ       ldd+8(FP), DI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	MOVQ       act+32(FP), SI
+	MOVQ       lda+40(FP), DI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 128(SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 128(SI)
+	MOVQ       next+64(FP), SI
+	MOVQ       apart+72(FP), DI
+	VPXOR      Y0, Y0, Y0
+	VPXOR      Y1, Y1, Y1
+	MOVQ       more+56(FP), R8
+	TESTQ      R8, R8
+	JNZ        more
+	MOVQ       dst+0(FP), R8
+	MOVQ       ldd+8(FP), R9
+	VMOVUPS    Y0, (R8)
+	VMOVUPS    Y1, 32(R8)
+	VMOVUPS    Y0, (R8)(R9*1)
+	VMOVUPS    Y1, 32(R8)(R9*1)
+	JMP        block
 
 more:
 block:
@@ -14025,26 +14379,52 @@ groups:
 // func avxvnnitile2Q4_Kx3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX2, AVXVNNI, FMA3, MMX+
 TEXT ·avxvnnitile2Q4_Kx3(SB), NOSPLIT, $0-80
-	MOVQ    x+16(FP), AX
-	MOVQ    act+32(FP), CX
-	MOVQ    lda+40(FP), DX
-	MOVQ    blocks+48(FP), BX
-	MOVQ    next+64(FP), SI
-	MOVQ    apart+72(FP), DI
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	MOVQ    more+56(FP), R8
-	TESTQ   R8, R8
-	JNZ     more
-	MOVQ    dst+0(FP), R8
-	MOVQ    ldd+8(FP), R9
-	VMOVUPS Y0, (R8)
-	VMOVUPS Y1, 32(R8)
-	VMOVUPS Y0, (R8)(R9*1)
-	VMOVUPS Y1, 32(R8)(R9*1)
-	VMOVUPS Y0, (R8)(R9*2)
-	VMOVUPS Y1, 32(R8)(R9*2)
-	JMP     block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	MOVQ       blocks+48(FP), BX
+	MOVQ       dst+0(FP), SI
+	MOVQ       ldd+8(FP), DI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	MOVQ       act+32(FP), SI
+	MOVQ       lda+40(FP), DI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 128(SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 128(SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 128(SI)
+	MOVQ       next+64(FP), SI
+	MOVQ       apart+72(FP), DI
+	VPXOR      Y0, Y0, Y0
+	VPXOR      Y1, Y1, Y1
+	MOVQ       more+56(FP), R8
+	TESTQ      R8, R8
+	JNZ        more
+	MOVQ       dst+0(FP), R8
+	MOVQ       ldd+8(FP), R9
+	VMOVUPS    Y0, (R8)
+	VMOVUPS    Y1, 32(R8)
+	VMOVUPS    Y0, (R8)(R9*1)
+	VMOVUPS    Y1, 32(R8)(R9*1)
+	VMOVUPS    Y0, (R8)(R9*2)
+	VMOVUPS    Y1, 32(R8)(R9*2)
+	JMP        block
 
 more:
 block:
@@ -15216,24 +15596,42 @@ block:
 // func avxvnnitile2Q5_Kx2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX2, AVXVNNI, FMA3, MMX+
 TEXT ·avxvnnitile2Q5_Kx2(SB), NOSPLIT, $0-80
-	MOVQ    x+16(FP), AX
-	MOVQ    act+32(FP), CX
-	MOVQ    lda+40(FP), DX
-	MOVQ    blocks+48(FP), BX
-	MOVQ    next+64(FP), SI
-	MOVQ    apart+72(FP), DI
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	MOVQ    more+56(FP), R8
-	TESTQ   R8, R8
-	JNZ     more
-	MOVQ    dst+0(FP), R8
-	MOVQ    ldd+8(FP), R9
-	VMOVUPS Y0, (R8)
-	VMOVUPS Y1, 32(R8)
-	VMOVUPS Y0, (R8)(R9*1)
-	VMOVUPS Y1, 32(R8)(R9*1)
-	JMP     block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	MOVQ       blocks+48(FP), BX
+	MOVQ       dst+0(FP), SI
+	MOVQ       ldd+8(FP), DI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	MOVQ       act+32(FP), SI
+	MOVQ       lda+40(FP), DI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 128(SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 128(SI)
+	MOVQ       next+64(FP), SI
+	MOVQ       apart+72(FP), DI
+	VPXOR      Y0, Y0, Y0
+	VPXOR      Y1, Y1, Y1
+	MOVQ       more+56(FP), R8
+	TESTQ      R8, R8
+	JNZ        more
+	MOVQ       dst+0(FP), R8
+	MOVQ       ldd+8(FP), R9
+	VMOVUPS    Y0, (R8)
+	VMOVUPS    Y1, 32(R8)
+	VMOVUPS    Y0, (R8)(R9*1)
+	VMOVUPS    Y1, 32(R8)(R9*1)
+	JMP        block
 
 more:
 block:
@@ -15428,26 +15826,52 @@ groups:
 // func avxvnnitile2Q5_Kx3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX2, AVXVNNI, FMA3, MMX+
 TEXT ·avxvnnitile2Q5_Kx3(SB), NOSPLIT, $0-80
-	MOVQ    x+16(FP), AX
-	MOVQ    act+32(FP), CX
-	MOVQ    lda+40(FP), DX
-	MOVQ    blocks+48(FP), BX
-	MOVQ    next+64(FP), SI
-	MOVQ    apart+72(FP), DI
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	MOVQ    more+56(FP), R8
-	TESTQ   R8, R8
-	JNZ     more
-	MOVQ    dst+0(FP), R8
-	MOVQ    ldd+8(FP), R9
-	VMOVUPS Y0, (R8)
-	VMOVUPS Y1, 32(R8)
-	VMOVUPS Y0, (R8)(R9*1)
-	VMOVUPS Y1, 32(R8)(R9*1)
-	VMOVUPS Y0, (R8)(R9*2)
-	VMOVUPS Y1, 32(R8)(R9*2)
-	JMP     block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	MOVQ       blocks+48(FP), BX
+	MOVQ       dst+0(FP), SI
+	MOVQ       ldd+8(FP), DI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	MOVQ       act+32(FP), SI
+	MOVQ       lda+40(FP), DI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 128(SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 128(SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 128(SI)
+	MOVQ       next+64(FP), SI
+	MOVQ       apart+72(FP), DI
+	VPXOR      Y0, Y0, Y0
+	VPXOR      Y1, Y1, Y1
+	MOVQ       more+56(FP), R8
+	TESTQ      R8, R8
+	JNZ        more
+	MOVQ       dst+0(FP), R8
+	MOVQ       ldd+8(FP), R9
+	VMOVUPS    Y0, (R8)
+	VMOVUPS    Y1, 32(R8)
+	VMOVUPS    Y0, (R8)(R9*1)
+	VMOVUPS    Y1, 32(R8)(R9*1)
+	VMOVUPS    Y0, (R8)(R9*2)
+	VMOVUPS    Y1, 32(R8)(R9*2)
+	JMP        block
 
 more:
 block:
@@ -16719,22 +17143,32 @@ block:
 // func avxvnnitile2Q6_Kx1(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX2, AVXVNNI, FMA3, MMX+
 TEXT ·avxvnnitile2Q6_Kx1(SB), NOSPLIT, $0-80
-	MOVQ    x+16(FP), AX
-	MOVQ    act+32(FP), CX
-	MOVQ    lda+40(FP), DX
-	MOVQ    blocks+48(FP), DX
-	MOVQ    next+64(FP), BX
-	MOVQ    apart+72(FP), SI
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	MOVQ    more+56(FP), DI
-	TESTQ   DI, DI
-	JNZ     more
-	MOVQ    dst+0(FP), DI
-	MOVQ    ldd+8(FP), R8
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	JMP     block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	MOVQ       blocks+48(FP), DX
+	MOVQ       dst+0(FP), BX
+	MOVQ       ldd+8(FP), SI
+	ADDQ       SI, BX
+	PREFETCHT0 (BX)
+	MOVQ       act+32(FP), BX
+	MOVQ       lda+40(FP), SI
+	ADDQ       SI, BX
+	PREFETCHT0 (BX)
+	PREFETCHT0 64(BX)
+	PREFETCHT0 128(BX)
+	MOVQ       next+64(FP), BX
+	MOVQ       apart+72(FP), SI
+	VPXOR      Y0, Y0, Y0
+	VPXOR      Y1, Y1, Y1
+	MOVQ       more+56(FP), DI
+	TESTQ      DI, DI
+	JNZ        more
+	MOVQ       dst+0(FP), DI
+	MOVQ       ldd+8(FP), R8
+	VMOVUPS    Y0, (DI)
+	VMOVUPS    Y1, 32(DI)
+	JMP        block
 
 more:
 block:
@@ -16822,24 +17256,42 @@ groups:
 // func avxvnnitile2Q6_Kx2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX2, AVXVNNI, FMA3, MMX+
 TEXT ·avxvnnitile2Q6_Kx2(SB), NOSPLIT, $0-80
-	MOVQ    x+16(FP), AX
-	MOVQ    act+32(FP), CX
-	MOVQ    lda+40(FP), DX
-	MOVQ    blocks+48(FP), BX
-	MOVQ    next+64(FP), SI
-	MOVQ    apart+72(FP), DI
-	VPXOR   Y0, Y0, Y0
-	VPXOR   Y1, Y1, Y1
-	MOVQ    more+56(FP), R8
-	TESTQ   R8, R8
-	JNZ     more
-	MOVQ    dst+0(FP), R8
-	MOVQ    ldd+8(FP), R9
-	VMOVUPS Y0, (R8)
-	VMOVUPS Y1, 32(R8)
-	VMOVUPS Y0, (R8)(R9*1)
-	VMOVUPS Y1, 32(R8)(R9*1)
-	JMP     block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	MOVQ       blocks+48(FP), BX
+	MOVQ       dst+0(FP), SI
+	MOVQ       ldd+8(FP), DI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	MOVQ       act+32(FP), SI
+	MOVQ       lda+40(FP), DI
+	ADDQ       DI, SI
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 128(SI)
+	ADDQ       DI, SI
+	PREFETCHT0 (SI)
+	PREFETCHT0 64(SI)
+	PREFETCHT0 128(SI)
+	MOVQ       next+64(FP), SI
+	MOVQ       apart+72(FP), DI
+	VPXOR      Y0, Y0, Y0
+	VPXOR      Y1, Y1, Y1
+	MOVQ       more+56(FP), R8
+	TESTQ      R8, R8
+	JNZ        more
+	MOVQ       dst+0(FP), R8
+	MOVQ       ldd+8(FP), R9
+	VMOVUPS    Y0, (R8)
+	VMOVUPS    Y1, 32(R8)
+	VMOVUPS    Y0, (R8)(R9*1)
+	VMOVUPS    Y1, 32(R8)(R9*1)
+	JMP        block
 
 more:
 block:

@@ -19782,23 +19782,57 @@ block:
 // func vnnitile2Q4_0x4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile2Q4_0x4(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   act+32(FP), CX
-	MOVQ   lda+40(FP), DX
-	LEAQ   (CX)(DX*2), BX
-	ADDQ   DX, BX
-	MOVQ   blocks+48(FP), SI
-	MOVQ   next+64(FP), DI
-	MOVQ   apart+72(FP), R8
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R9
-	TESTQ  R9, R9
-	JNZ    more
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	LEAQ       (CX)(DX*2), BX
+	ADDQ       DX, BX
+	MOVQ       blocks+48(FP), SI
+	MOVQ       dst+0(FP), DI
+	MOVQ       ldd+8(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	MOVQ       act+32(FP), DI
+	MOVQ       lda+40(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	MOVQ       next+64(FP), DI
+	MOVQ       apart+72(FP), R8
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R9
+	TESTQ      R9, R9
+	JNZ        more
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R9
@@ -19890,24 +19924,66 @@ block:
 // func vnnitile2Q4_0x5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile2Q4_0x5(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   act+32(FP), CX
-	MOVQ   lda+40(FP), DX
-	LEAQ   (CX)(DX*2), BX
-	ADDQ   DX, BX
-	MOVQ   blocks+48(FP), SI
-	MOVQ   next+64(FP), DI
-	MOVQ   apart+72(FP), R8
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R9
-	TESTQ  R9, R9
-	JNZ    more
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	LEAQ       (CX)(DX*2), BX
+	ADDQ       DX, BX
+	MOVQ       blocks+48(FP), SI
+	MOVQ       dst+0(FP), DI
+	MOVQ       ldd+8(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	MOVQ       act+32(FP), DI
+	MOVQ       lda+40(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	MOVQ       next+64(FP), DI
+	MOVQ       apart+72(FP), R8
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R9
+	TESTQ      R9, R9
+	JNZ        more
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R9
@@ -20013,25 +20089,75 @@ block:
 // func vnnitile2Q4_0x6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile2Q4_0x6(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   act+32(FP), CX
-	MOVQ   lda+40(FP), DX
-	LEAQ   (CX)(DX*2), BX
-	ADDQ   DX, BX
-	MOVQ   blocks+48(FP), SI
-	MOVQ   next+64(FP), DI
-	MOVQ   apart+72(FP), R8
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R9
-	TESTQ  R9, R9
-	JNZ    more
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	LEAQ       (CX)(DX*2), BX
+	ADDQ       DX, BX
+	MOVQ       blocks+48(FP), SI
+	MOVQ       dst+0(FP), DI
+	MOVQ       ldd+8(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	MOVQ       act+32(FP), DI
+	MOVQ       lda+40(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	MOVQ       next+64(FP), DI
+	MOVQ       apart+72(FP), R8
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R9
+	TESTQ      R9, R9
+	JNZ        more
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R9
@@ -20151,28 +20277,86 @@ block:
 // func vnnitile2Q4_0x7(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile2Q4_0x7(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   act+32(FP), CX
-	MOVQ   lda+40(FP), DX
-	LEAQ   (CX)(DX*2), BX
-	ADDQ   DX, BX
-	LEAQ   (BX)(DX*2), SI
-	ADDQ   DX, SI
-	MOVQ   blocks+48(FP), DI
-	MOVQ   next+64(FP), R8
-	MOVQ   apart+72(FP), R9
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R10
-	TESTQ  R10, R10
-	JNZ    more
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	LEAQ       (CX)(DX*2), BX
+	ADDQ       DX, BX
+	LEAQ       (BX)(DX*2), SI
+	ADDQ       DX, SI
+	MOVQ       blocks+48(FP), DI
+	MOVQ       dst+0(FP), R8
+	MOVQ       ldd+8(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	MOVQ       act+32(FP), R8
+	MOVQ       lda+40(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	MOVQ       next+64(FP), R8
+	MOVQ       apart+72(FP), R9
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R10
+	TESTQ      R10, R10
+	JNZ        more
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R10
@@ -20311,29 +20495,95 @@ block:
 // func vnnitile2Q4_0x8(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile2Q4_0x8(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   act+32(FP), CX
-	MOVQ   lda+40(FP), DX
-	LEAQ   (CX)(DX*2), BX
-	ADDQ   DX, BX
-	LEAQ   (BX)(DX*2), SI
-	ADDQ   DX, SI
-	MOVQ   blocks+48(FP), DI
-	MOVQ   next+64(FP), R8
-	MOVQ   apart+72(FP), R9
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R10
-	TESTQ  R10, R10
-	JNZ    more
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	LEAQ       (CX)(DX*2), BX
+	ADDQ       DX, BX
+	LEAQ       (BX)(DX*2), SI
+	ADDQ       DX, SI
+	MOVQ       blocks+48(FP), DI
+	MOVQ       dst+0(FP), R8
+	MOVQ       ldd+8(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	MOVQ       act+32(FP), R8
+	MOVQ       lda+40(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	MOVQ       next+64(FP), R8
+	MOVQ       apart+72(FP), R9
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R10
+	TESTQ      R10, R10
+	JNZ        more
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R10
@@ -20486,25 +20736,54 @@ block:
 // func vnnitile4Q4_0x3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile4Q4_0x3(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   stride+24(FP), CX
-	MOVQ   act+32(FP), DX
-	MOVQ   lda+40(FP), BX
-	MOVQ   blocks+48(FP), SI
-	MOVQ   next+64(FP), DI
-	MOVQ   apart+72(FP), R8
-	LEAQ   (DI)(R8*1), R9
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R10
-	TESTQ  R10, R10
-	JNZ    more
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       stride+24(FP), CX
+	MOVQ       act+32(FP), DX
+	MOVQ       lda+40(FP), BX
+	MOVQ       blocks+48(FP), SI
+	MOVQ       dst+0(FP), DI
+	MOVQ       ldd+8(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	MOVQ       act+32(FP), DI
+	MOVQ       lda+40(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	MOVQ       next+64(FP), DI
+	MOVQ       apart+72(FP), R8
+	LEAQ       (DI)(R8*1), R9
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R10
+	TESTQ      R10, R10
+	JNZ        more
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R10
@@ -20655,29 +20934,67 @@ block:
 // func vnnitile4Q4_0x4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile4Q4_0x4(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   stride+24(FP), CX
-	MOVQ   act+32(FP), DX
-	MOVQ   lda+40(FP), BX
-	LEAQ   (DX)(BX*2), SI
-	ADDQ   BX, SI
-	MOVQ   blocks+48(FP), DI
-	MOVQ   next+64(FP), R8
-	MOVQ   apart+72(FP), R9
-	LEAQ   (R8)(R9*1), R10
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R11
-	TESTQ  R11, R11
-	JNZ    more
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       stride+24(FP), CX
+	MOVQ       act+32(FP), DX
+	MOVQ       lda+40(FP), BX
+	LEAQ       (DX)(BX*2), SI
+	ADDQ       BX, SI
+	MOVQ       blocks+48(FP), DI
+	MOVQ       dst+0(FP), R8
+	MOVQ       ldd+8(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	MOVQ       act+32(FP), R8
+	MOVQ       lda+40(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	MOVQ       next+64(FP), R8
+	MOVQ       apart+72(FP), R9
+	LEAQ       (R8)(R9*1), R10
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R11
+	TESTQ      R11, R11
+	JNZ        more
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R11
@@ -20869,31 +21186,78 @@ block:
 // func vnnitile4Q4_0x5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile4Q4_0x5(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   stride+24(FP), CX
-	MOVQ   act+32(FP), DX
-	MOVQ   lda+40(FP), BX
-	LEAQ   (DX)(BX*2), SI
-	ADDQ   BX, SI
-	MOVQ   blocks+48(FP), DI
-	MOVQ   next+64(FP), R8
-	MOVQ   apart+72(FP), R9
-	LEAQ   (R8)(R9*1), R10
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R11
-	TESTQ  R11, R11
-	JNZ    more
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       stride+24(FP), CX
+	MOVQ       act+32(FP), DX
+	MOVQ       lda+40(FP), BX
+	LEAQ       (DX)(BX*2), SI
+	ADDQ       BX, SI
+	MOVQ       blocks+48(FP), DI
+	MOVQ       dst+0(FP), R8
+	MOVQ       ldd+8(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	MOVQ       act+32(FP), R8
+	MOVQ       lda+40(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	MOVQ       next+64(FP), R8
+	MOVQ       apart+72(FP), R9
+	LEAQ       (R8)(R9*1), R10
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R11
+	TESTQ      R11, R11
+	JNZ        more
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R11
@@ -21121,33 +21485,89 @@ block:
 // func vnnitile4Q4_0x6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile4Q4_0x6(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   stride+24(FP), CX
-	MOVQ   act+32(FP), DX
-	MOVQ   lda+40(FP), BX
-	LEAQ   (DX)(BX*2), SI
-	ADDQ   BX, SI
-	MOVQ   blocks+48(FP), DI
-	MOVQ   next+64(FP), R8
-	MOVQ   apart+72(FP), R9
-	LEAQ   (R8)(R9*1), R10
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R11
-	TESTQ  R11, R11
-	JNZ    more
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       stride+24(FP), CX
+	MOVQ       act+32(FP), DX
+	MOVQ       lda+40(FP), BX
+	LEAQ       (DX)(BX*2), SI
+	ADDQ       BX, SI
+	MOVQ       blocks+48(FP), DI
+	MOVQ       dst+0(FP), R8
+	MOVQ       ldd+8(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	MOVQ       act+32(FP), R8
+	MOVQ       lda+40(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	MOVQ       next+64(FP), R8
+	MOVQ       apart+72(FP), R9
+	LEAQ       (R8)(R9*1), R10
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R11
+	TESTQ      R11, R11
+	JNZ        more
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R11
@@ -21464,23 +21884,57 @@ block:
 // func vnnitile2Q4_1x4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile2Q4_1x4(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   act+32(FP), CX
-	MOVQ   lda+40(FP), DX
-	LEAQ   (CX)(DX*2), BX
-	ADDQ   DX, BX
-	MOVQ   blocks+48(FP), SI
-	MOVQ   next+64(FP), DI
-	MOVQ   apart+72(FP), R8
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R9
-	TESTQ  R9, R9
-	JNZ    more
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	LEAQ       (CX)(DX*2), BX
+	ADDQ       DX, BX
+	MOVQ       blocks+48(FP), SI
+	MOVQ       dst+0(FP), DI
+	MOVQ       ldd+8(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	MOVQ       act+32(FP), DI
+	MOVQ       lda+40(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	MOVQ       next+64(FP), DI
+	MOVQ       apart+72(FP), R8
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R9
+	TESTQ      R9, R9
+	JNZ        more
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R9
@@ -21577,24 +22031,66 @@ block:
 // func vnnitile2Q4_1x5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile2Q4_1x5(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   act+32(FP), CX
-	MOVQ   lda+40(FP), DX
-	LEAQ   (CX)(DX*2), BX
-	ADDQ   DX, BX
-	MOVQ   blocks+48(FP), SI
-	MOVQ   next+64(FP), DI
-	MOVQ   apart+72(FP), R8
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R9
-	TESTQ  R9, R9
-	JNZ    more
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	LEAQ       (CX)(DX*2), BX
+	ADDQ       DX, BX
+	MOVQ       blocks+48(FP), SI
+	MOVQ       dst+0(FP), DI
+	MOVQ       ldd+8(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	MOVQ       act+32(FP), DI
+	MOVQ       lda+40(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	MOVQ       next+64(FP), DI
+	MOVQ       apart+72(FP), R8
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R9
+	TESTQ      R9, R9
+	JNZ        more
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R9
@@ -21706,25 +22202,75 @@ block:
 // func vnnitile2Q4_1x6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile2Q4_1x6(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   act+32(FP), CX
-	MOVQ   lda+40(FP), DX
-	LEAQ   (CX)(DX*2), BX
-	ADDQ   DX, BX
-	MOVQ   blocks+48(FP), SI
-	MOVQ   next+64(FP), DI
-	MOVQ   apart+72(FP), R8
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R9
-	TESTQ  R9, R9
-	JNZ    more
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	LEAQ       (CX)(DX*2), BX
+	ADDQ       DX, BX
+	MOVQ       blocks+48(FP), SI
+	MOVQ       dst+0(FP), DI
+	MOVQ       ldd+8(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	MOVQ       act+32(FP), DI
+	MOVQ       lda+40(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	MOVQ       next+64(FP), DI
+	MOVQ       apart+72(FP), R8
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R9
+	TESTQ      R9, R9
+	JNZ        more
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R9
@@ -21851,28 +22397,86 @@ block:
 // func vnnitile2Q4_1x7(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile2Q4_1x7(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   act+32(FP), CX
-	MOVQ   lda+40(FP), DX
-	LEAQ   (CX)(DX*2), BX
-	ADDQ   DX, BX
-	LEAQ   (BX)(DX*2), SI
-	ADDQ   DX, SI
-	MOVQ   blocks+48(FP), DI
-	MOVQ   next+64(FP), R8
-	MOVQ   apart+72(FP), R9
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R10
-	TESTQ  R10, R10
-	JNZ    more
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	LEAQ       (CX)(DX*2), BX
+	ADDQ       DX, BX
+	LEAQ       (BX)(DX*2), SI
+	ADDQ       DX, SI
+	MOVQ       blocks+48(FP), DI
+	MOVQ       dst+0(FP), R8
+	MOVQ       ldd+8(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	MOVQ       act+32(FP), R8
+	MOVQ       lda+40(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	MOVQ       next+64(FP), R8
+	MOVQ       apart+72(FP), R9
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R10
+	TESTQ      R10, R10
+	JNZ        more
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R10
@@ -22019,29 +22623,95 @@ block:
 // func vnnitile2Q4_1x8(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile2Q4_1x8(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   act+32(FP), CX
-	MOVQ   lda+40(FP), DX
-	LEAQ   (CX)(DX*2), BX
-	ADDQ   DX, BX
-	LEAQ   (BX)(DX*2), SI
-	ADDQ   DX, SI
-	MOVQ   blocks+48(FP), DI
-	MOVQ   next+64(FP), R8
-	MOVQ   apart+72(FP), R9
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R10
-	TESTQ  R10, R10
-	JNZ    more
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	LEAQ       (CX)(DX*2), BX
+	ADDQ       DX, BX
+	LEAQ       (BX)(DX*2), SI
+	ADDQ       DX, SI
+	MOVQ       blocks+48(FP), DI
+	MOVQ       dst+0(FP), R8
+	MOVQ       ldd+8(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	MOVQ       act+32(FP), R8
+	MOVQ       lda+40(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	MOVQ       next+64(FP), R8
+	MOVQ       apart+72(FP), R9
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R10
+	TESTQ      R10, R10
+	JNZ        more
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R10
@@ -22203,25 +22873,54 @@ block:
 // func vnnitile4Q4_1x3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile4Q4_1x3(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   stride+24(FP), CX
-	MOVQ   act+32(FP), DX
-	MOVQ   lda+40(FP), BX
-	MOVQ   blocks+48(FP), SI
-	MOVQ   next+64(FP), DI
-	MOVQ   apart+72(FP), R8
-	LEAQ   (DI)(R8*1), R9
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R10
-	TESTQ  R10, R10
-	JNZ    more
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       stride+24(FP), CX
+	MOVQ       act+32(FP), DX
+	MOVQ       lda+40(FP), BX
+	MOVQ       blocks+48(FP), SI
+	MOVQ       dst+0(FP), DI
+	MOVQ       ldd+8(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	MOVQ       act+32(FP), DI
+	MOVQ       lda+40(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	MOVQ       next+64(FP), DI
+	MOVQ       apart+72(FP), R8
+	LEAQ       (DI)(R8*1), R9
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R10
+	TESTQ      R10, R10
+	JNZ        more
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R10
@@ -22380,29 +23079,67 @@ block:
 // func vnnitile4Q4_1x4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile4Q4_1x4(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   stride+24(FP), CX
-	MOVQ   act+32(FP), DX
-	MOVQ   lda+40(FP), BX
-	LEAQ   (DX)(BX*2), SI
-	ADDQ   BX, SI
-	MOVQ   blocks+48(FP), DI
-	MOVQ   next+64(FP), R8
-	MOVQ   apart+72(FP), R9
-	LEAQ   (R8)(R9*1), R10
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R11
-	TESTQ  R11, R11
-	JNZ    more
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       stride+24(FP), CX
+	MOVQ       act+32(FP), DX
+	MOVQ       lda+40(FP), BX
+	LEAQ       (DX)(BX*2), SI
+	ADDQ       BX, SI
+	MOVQ       blocks+48(FP), DI
+	MOVQ       dst+0(FP), R8
+	MOVQ       ldd+8(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	MOVQ       act+32(FP), R8
+	MOVQ       lda+40(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	MOVQ       next+64(FP), R8
+	MOVQ       apart+72(FP), R9
+	LEAQ       (R8)(R9*1), R10
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R11
+	TESTQ      R11, R11
+	JNZ        more
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R11
@@ -22604,31 +23341,78 @@ block:
 // func vnnitile4Q4_1x5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile4Q4_1x5(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   stride+24(FP), CX
-	MOVQ   act+32(FP), DX
-	MOVQ   lda+40(FP), BX
-	LEAQ   (DX)(BX*2), SI
-	ADDQ   BX, SI
-	MOVQ   blocks+48(FP), DI
-	MOVQ   next+64(FP), R8
-	MOVQ   apart+72(FP), R9
-	LEAQ   (R8)(R9*1), R10
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R11
-	TESTQ  R11, R11
-	JNZ    more
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       stride+24(FP), CX
+	MOVQ       act+32(FP), DX
+	MOVQ       lda+40(FP), BX
+	LEAQ       (DX)(BX*2), SI
+	ADDQ       BX, SI
+	MOVQ       blocks+48(FP), DI
+	MOVQ       dst+0(FP), R8
+	MOVQ       ldd+8(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	MOVQ       act+32(FP), R8
+	MOVQ       lda+40(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	MOVQ       next+64(FP), R8
+	MOVQ       apart+72(FP), R9
+	LEAQ       (R8)(R9*1), R10
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R11
+	TESTQ      R11, R11
+	JNZ        more
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R11
@@ -22868,33 +23652,89 @@ block:
 // func vnnitile4Q4_1x6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile4Q4_1x6(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   stride+24(FP), CX
-	MOVQ   act+32(FP), DX
-	MOVQ   lda+40(FP), BX
-	LEAQ   (DX)(BX*2), SI
-	ADDQ   BX, SI
-	MOVQ   blocks+48(FP), DI
-	MOVQ   next+64(FP), R8
-	MOVQ   apart+72(FP), R9
-	LEAQ   (R8)(R9*1), R10
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R11
-	TESTQ  R11, R11
-	JNZ    more
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       stride+24(FP), CX
+	MOVQ       act+32(FP), DX
+	MOVQ       lda+40(FP), BX
+	LEAQ       (DX)(BX*2), SI
+	ADDQ       BX, SI
+	MOVQ       blocks+48(FP), DI
+	MOVQ       dst+0(FP), R8
+	MOVQ       ldd+8(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	MOVQ       act+32(FP), R8
+	MOVQ       lda+40(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	MOVQ       next+64(FP), R8
+	MOVQ       apart+72(FP), R9
+	LEAQ       (R8)(R9*1), R10
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R11
+	TESTQ      R11, R11
+	JNZ        more
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	VPXORD     Z12, Z12, Z12
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R11
@@ -23245,23 +24085,57 @@ block:
 // func vnnitile2Q5_0x4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile2Q5_0x4(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   act+32(FP), CX
-	MOVQ   lda+40(FP), DX
-	LEAQ   (CX)(DX*2), BX
-	ADDQ   DX, BX
-	MOVQ   blocks+48(FP), SI
-	MOVQ   next+64(FP), DI
-	MOVQ   apart+72(FP), R8
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R9
-	TESTQ  R9, R9
-	JNZ    more
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	LEAQ       (CX)(DX*2), BX
+	ADDQ       DX, BX
+	MOVQ       blocks+48(FP), SI
+	MOVQ       dst+0(FP), DI
+	MOVQ       ldd+8(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	MOVQ       act+32(FP), DI
+	MOVQ       lda+40(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	MOVQ       next+64(FP), DI
+	MOVQ       apart+72(FP), R8
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R9
+	TESTQ      R9, R9
+	JNZ        more
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R9
@@ -23353,24 +24227,66 @@ block:
 // func vnnitile2Q5_0x5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile2Q5_0x5(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   act+32(FP), CX
-	MOVQ   lda+40(FP), DX
-	LEAQ   (CX)(DX*2), BX
-	ADDQ   DX, BX
-	MOVQ   blocks+48(FP), SI
-	MOVQ   next+64(FP), DI
-	MOVQ   apart+72(FP), R8
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R9
-	TESTQ  R9, R9
-	JNZ    more
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	LEAQ       (CX)(DX*2), BX
+	ADDQ       DX, BX
+	MOVQ       blocks+48(FP), SI
+	MOVQ       dst+0(FP), DI
+	MOVQ       ldd+8(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	MOVQ       act+32(FP), DI
+	MOVQ       lda+40(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	MOVQ       next+64(FP), DI
+	MOVQ       apart+72(FP), R8
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R9
+	TESTQ      R9, R9
+	JNZ        more
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R9
@@ -23476,25 +24392,75 @@ block:
 // func vnnitile2Q5_0x6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile2Q5_0x6(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   act+32(FP), CX
-	MOVQ   lda+40(FP), DX
-	LEAQ   (CX)(DX*2), BX
-	ADDQ   DX, BX
-	MOVQ   blocks+48(FP), SI
-	MOVQ   next+64(FP), DI
-	MOVQ   apart+72(FP), R8
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R9
-	TESTQ  R9, R9
-	JNZ    more
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	LEAQ       (CX)(DX*2), BX
+	ADDQ       DX, BX
+	MOVQ       blocks+48(FP), SI
+	MOVQ       dst+0(FP), DI
+	MOVQ       ldd+8(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	MOVQ       act+32(FP), DI
+	MOVQ       lda+40(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	MOVQ       next+64(FP), DI
+	MOVQ       apart+72(FP), R8
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R9
+	TESTQ      R9, R9
+	JNZ        more
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R9
@@ -23614,28 +24580,86 @@ block:
 // func vnnitile2Q5_0x7(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile2Q5_0x7(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   act+32(FP), CX
-	MOVQ   lda+40(FP), DX
-	LEAQ   (CX)(DX*2), BX
-	ADDQ   DX, BX
-	LEAQ   (BX)(DX*2), SI
-	ADDQ   DX, SI
-	MOVQ   blocks+48(FP), DI
-	MOVQ   next+64(FP), R8
-	MOVQ   apart+72(FP), R9
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R10
-	TESTQ  R10, R10
-	JNZ    more
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	LEAQ       (CX)(DX*2), BX
+	ADDQ       DX, BX
+	LEAQ       (BX)(DX*2), SI
+	ADDQ       DX, SI
+	MOVQ       blocks+48(FP), DI
+	MOVQ       dst+0(FP), R8
+	MOVQ       ldd+8(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	MOVQ       act+32(FP), R8
+	MOVQ       lda+40(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	MOVQ       next+64(FP), R8
+	MOVQ       apart+72(FP), R9
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R10
+	TESTQ      R10, R10
+	JNZ        more
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R10
@@ -23774,29 +24798,95 @@ block:
 // func vnnitile2Q5_0x8(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile2Q5_0x8(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   act+32(FP), CX
-	MOVQ   lda+40(FP), DX
-	LEAQ   (CX)(DX*2), BX
-	ADDQ   DX, BX
-	LEAQ   (BX)(DX*2), SI
-	ADDQ   DX, SI
-	MOVQ   blocks+48(FP), DI
-	MOVQ   next+64(FP), R8
-	MOVQ   apart+72(FP), R9
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R10
-	TESTQ  R10, R10
-	JNZ    more
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	LEAQ       (CX)(DX*2), BX
+	ADDQ       DX, BX
+	LEAQ       (BX)(DX*2), SI
+	ADDQ       DX, SI
+	MOVQ       blocks+48(FP), DI
+	MOVQ       dst+0(FP), R8
+	MOVQ       ldd+8(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	MOVQ       act+32(FP), R8
+	MOVQ       lda+40(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	MOVQ       next+64(FP), R8
+	MOVQ       apart+72(FP), R9
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R10
+	TESTQ      R10, R10
+	JNZ        more
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R10
@@ -23949,25 +25039,54 @@ block:
 // func vnnitile4Q5_0x3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile4Q5_0x3(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   stride+24(FP), CX
-	MOVQ   act+32(FP), DX
-	MOVQ   lda+40(FP), BX
-	MOVQ   blocks+48(FP), SI
-	MOVQ   next+64(FP), DI
-	MOVQ   apart+72(FP), R8
-	LEAQ   (DI)(R8*1), R9
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R10
-	TESTQ  R10, R10
-	JNZ    more
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       stride+24(FP), CX
+	MOVQ       act+32(FP), DX
+	MOVQ       lda+40(FP), BX
+	MOVQ       blocks+48(FP), SI
+	MOVQ       dst+0(FP), DI
+	MOVQ       ldd+8(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	MOVQ       act+32(FP), DI
+	MOVQ       lda+40(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	MOVQ       next+64(FP), DI
+	MOVQ       apart+72(FP), R8
+	LEAQ       (DI)(R8*1), R9
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R10
+	TESTQ      R10, R10
+	JNZ        more
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R10
@@ -24118,29 +25237,67 @@ block:
 // func vnnitile4Q5_0x4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile4Q5_0x4(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   stride+24(FP), CX
-	MOVQ   act+32(FP), DX
-	MOVQ   lda+40(FP), BX
-	LEAQ   (DX)(BX*2), SI
-	ADDQ   BX, SI
-	MOVQ   blocks+48(FP), DI
-	MOVQ   next+64(FP), R8
-	MOVQ   apart+72(FP), R9
-	LEAQ   (R8)(R9*1), R10
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R11
-	TESTQ  R11, R11
-	JNZ    more
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       stride+24(FP), CX
+	MOVQ       act+32(FP), DX
+	MOVQ       lda+40(FP), BX
+	LEAQ       (DX)(BX*2), SI
+	ADDQ       BX, SI
+	MOVQ       blocks+48(FP), DI
+	MOVQ       dst+0(FP), R8
+	MOVQ       ldd+8(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	MOVQ       act+32(FP), R8
+	MOVQ       lda+40(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	MOVQ       next+64(FP), R8
+	MOVQ       apart+72(FP), R9
+	LEAQ       (R8)(R9*1), R10
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R11
+	TESTQ      R11, R11
+	JNZ        more
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R11
@@ -24332,31 +25489,78 @@ block:
 // func vnnitile4Q5_0x5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile4Q5_0x5(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   stride+24(FP), CX
-	MOVQ   act+32(FP), DX
-	MOVQ   lda+40(FP), BX
-	LEAQ   (DX)(BX*2), SI
-	ADDQ   BX, SI
-	MOVQ   blocks+48(FP), DI
-	MOVQ   next+64(FP), R8
-	MOVQ   apart+72(FP), R9
-	LEAQ   (R8)(R9*1), R10
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R11
-	TESTQ  R11, R11
-	JNZ    more
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       stride+24(FP), CX
+	MOVQ       act+32(FP), DX
+	MOVQ       lda+40(FP), BX
+	LEAQ       (DX)(BX*2), SI
+	ADDQ       BX, SI
+	MOVQ       blocks+48(FP), DI
+	MOVQ       dst+0(FP), R8
+	MOVQ       ldd+8(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	MOVQ       act+32(FP), R8
+	MOVQ       lda+40(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	MOVQ       next+64(FP), R8
+	MOVQ       apart+72(FP), R9
+	LEAQ       (R8)(R9*1), R10
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R11
+	TESTQ      R11, R11
+	JNZ        more
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R11
@@ -24584,33 +25788,89 @@ block:
 // func vnnitile4Q5_0x6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile4Q5_0x6(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   stride+24(FP), CX
-	MOVQ   act+32(FP), DX
-	MOVQ   lda+40(FP), BX
-	LEAQ   (DX)(BX*2), SI
-	ADDQ   BX, SI
-	MOVQ   blocks+48(FP), DI
-	MOVQ   next+64(FP), R8
-	MOVQ   apart+72(FP), R9
-	LEAQ   (R8)(R9*1), R10
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R11
-	TESTQ  R11, R11
-	JNZ    more
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       stride+24(FP), CX
+	MOVQ       act+32(FP), DX
+	MOVQ       lda+40(FP), BX
+	LEAQ       (DX)(BX*2), SI
+	ADDQ       BX, SI
+	MOVQ       blocks+48(FP), DI
+	MOVQ       dst+0(FP), R8
+	MOVQ       ldd+8(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	MOVQ       act+32(FP), R8
+	MOVQ       lda+40(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	MOVQ       next+64(FP), R8
+	MOVQ       apart+72(FP), R9
+	LEAQ       (R8)(R9*1), R10
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R11
+	TESTQ      R11, R11
+	JNZ        more
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R11
@@ -24951,23 +26211,57 @@ block:
 // func vnnitile2Q5_1x4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile2Q5_1x4(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   act+32(FP), CX
-	MOVQ   lda+40(FP), DX
-	LEAQ   (CX)(DX*2), BX
-	ADDQ   DX, BX
-	MOVQ   blocks+48(FP), SI
-	MOVQ   next+64(FP), DI
-	MOVQ   apart+72(FP), R8
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R9
-	TESTQ  R9, R9
-	JNZ    more
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	LEAQ       (CX)(DX*2), BX
+	ADDQ       DX, BX
+	MOVQ       blocks+48(FP), SI
+	MOVQ       dst+0(FP), DI
+	MOVQ       ldd+8(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	MOVQ       act+32(FP), DI
+	MOVQ       lda+40(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	MOVQ       next+64(FP), DI
+	MOVQ       apart+72(FP), R8
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R9
+	TESTQ      R9, R9
+	JNZ        more
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R9
@@ -25064,24 +26358,66 @@ block:
 // func vnnitile2Q5_1x5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile2Q5_1x5(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   act+32(FP), CX
-	MOVQ   lda+40(FP), DX
-	LEAQ   (CX)(DX*2), BX
-	ADDQ   DX, BX
-	MOVQ   blocks+48(FP), SI
-	MOVQ   next+64(FP), DI
-	MOVQ   apart+72(FP), R8
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R9
-	TESTQ  R9, R9
-	JNZ    more
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	LEAQ       (CX)(DX*2), BX
+	ADDQ       DX, BX
+	MOVQ       blocks+48(FP), SI
+	MOVQ       dst+0(FP), DI
+	MOVQ       ldd+8(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	MOVQ       act+32(FP), DI
+	MOVQ       lda+40(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	MOVQ       next+64(FP), DI
+	MOVQ       apart+72(FP), R8
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R9
+	TESTQ      R9, R9
+	JNZ        more
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R9
@@ -25193,25 +26529,75 @@ block:
 // func vnnitile2Q5_1x6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile2Q5_1x6(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   act+32(FP), CX
-	MOVQ   lda+40(FP), DX
-	LEAQ   (CX)(DX*2), BX
-	ADDQ   DX, BX
-	MOVQ   blocks+48(FP), SI
-	MOVQ   next+64(FP), DI
-	MOVQ   apart+72(FP), R8
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R9
-	TESTQ  R9, R9
-	JNZ    more
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	LEAQ       (CX)(DX*2), BX
+	ADDQ       DX, BX
+	MOVQ       blocks+48(FP), SI
+	MOVQ       dst+0(FP), DI
+	MOVQ       ldd+8(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	MOVQ       act+32(FP), DI
+	MOVQ       lda+40(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	MOVQ       next+64(FP), DI
+	MOVQ       apart+72(FP), R8
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R9
+	TESTQ      R9, R9
+	JNZ        more
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R9
@@ -25338,28 +26724,86 @@ block:
 // func vnnitile2Q5_1x7(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile2Q5_1x7(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   act+32(FP), CX
-	MOVQ   lda+40(FP), DX
-	LEAQ   (CX)(DX*2), BX
-	ADDQ   DX, BX
-	LEAQ   (BX)(DX*2), SI
-	ADDQ   DX, SI
-	MOVQ   blocks+48(FP), DI
-	MOVQ   next+64(FP), R8
-	MOVQ   apart+72(FP), R9
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R10
-	TESTQ  R10, R10
-	JNZ    more
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	LEAQ       (CX)(DX*2), BX
+	ADDQ       DX, BX
+	LEAQ       (BX)(DX*2), SI
+	ADDQ       DX, SI
+	MOVQ       blocks+48(FP), DI
+	MOVQ       dst+0(FP), R8
+	MOVQ       ldd+8(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	MOVQ       act+32(FP), R8
+	MOVQ       lda+40(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	MOVQ       next+64(FP), R8
+	MOVQ       apart+72(FP), R9
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R10
+	TESTQ      R10, R10
+	JNZ        more
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R10
@@ -25506,29 +26950,95 @@ block:
 // func vnnitile2Q5_1x8(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile2Q5_1x8(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   act+32(FP), CX
-	MOVQ   lda+40(FP), DX
-	LEAQ   (CX)(DX*2), BX
-	ADDQ   DX, BX
-	LEAQ   (BX)(DX*2), SI
-	ADDQ   DX, SI
-	MOVQ   blocks+48(FP), DI
-	MOVQ   next+64(FP), R8
-	MOVQ   apart+72(FP), R9
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R10
-	TESTQ  R10, R10
-	JNZ    more
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	LEAQ       (CX)(DX*2), BX
+	ADDQ       DX, BX
+	LEAQ       (BX)(DX*2), SI
+	ADDQ       DX, SI
+	MOVQ       blocks+48(FP), DI
+	MOVQ       dst+0(FP), R8
+	MOVQ       ldd+8(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	MOVQ       act+32(FP), R8
+	MOVQ       lda+40(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	MOVQ       next+64(FP), R8
+	MOVQ       apart+72(FP), R9
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R10
+	TESTQ      R10, R10
+	JNZ        more
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R10
@@ -25690,25 +27200,54 @@ block:
 // func vnnitile4Q5_1x3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile4Q5_1x3(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   stride+24(FP), CX
-	MOVQ   act+32(FP), DX
-	MOVQ   lda+40(FP), BX
-	MOVQ   blocks+48(FP), SI
-	MOVQ   next+64(FP), DI
-	MOVQ   apart+72(FP), R8
-	LEAQ   (DI)(R8*1), R9
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R10
-	TESTQ  R10, R10
-	JNZ    more
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       stride+24(FP), CX
+	MOVQ       act+32(FP), DX
+	MOVQ       lda+40(FP), BX
+	MOVQ       blocks+48(FP), SI
+	MOVQ       dst+0(FP), DI
+	MOVQ       ldd+8(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	MOVQ       act+32(FP), DI
+	MOVQ       lda+40(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	MOVQ       next+64(FP), DI
+	MOVQ       apart+72(FP), R8
+	LEAQ       (DI)(R8*1), R9
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R10
+	TESTQ      R10, R10
+	JNZ        more
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R10
@@ -25867,29 +27406,67 @@ block:
 // func vnnitile4Q5_1x4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile4Q5_1x4(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   stride+24(FP), CX
-	MOVQ   act+32(FP), DX
-	MOVQ   lda+40(FP), BX
-	LEAQ   (DX)(BX*2), SI
-	ADDQ   BX, SI
-	MOVQ   blocks+48(FP), DI
-	MOVQ   next+64(FP), R8
-	MOVQ   apart+72(FP), R9
-	LEAQ   (R8)(R9*1), R10
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R11
-	TESTQ  R11, R11
-	JNZ    more
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       stride+24(FP), CX
+	MOVQ       act+32(FP), DX
+	MOVQ       lda+40(FP), BX
+	LEAQ       (DX)(BX*2), SI
+	ADDQ       BX, SI
+	MOVQ       blocks+48(FP), DI
+	MOVQ       dst+0(FP), R8
+	MOVQ       ldd+8(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	MOVQ       act+32(FP), R8
+	MOVQ       lda+40(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	MOVQ       next+64(FP), R8
+	MOVQ       apart+72(FP), R9
+	LEAQ       (R8)(R9*1), R10
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R11
+	TESTQ      R11, R11
+	JNZ        more
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R11
@@ -26091,31 +27668,78 @@ block:
 // func vnnitile4Q5_1x5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile4Q5_1x5(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   stride+24(FP), CX
-	MOVQ   act+32(FP), DX
-	MOVQ   lda+40(FP), BX
-	LEAQ   (DX)(BX*2), SI
-	ADDQ   BX, SI
-	MOVQ   blocks+48(FP), DI
-	MOVQ   next+64(FP), R8
-	MOVQ   apart+72(FP), R9
-	LEAQ   (R8)(R9*1), R10
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R11
-	TESTQ  R11, R11
-	JNZ    more
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       stride+24(FP), CX
+	MOVQ       act+32(FP), DX
+	MOVQ       lda+40(FP), BX
+	LEAQ       (DX)(BX*2), SI
+	ADDQ       BX, SI
+	MOVQ       blocks+48(FP), DI
+	MOVQ       dst+0(FP), R8
+	MOVQ       ldd+8(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	MOVQ       act+32(FP), R8
+	MOVQ       lda+40(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	MOVQ       next+64(FP), R8
+	MOVQ       apart+72(FP), R9
+	LEAQ       (R8)(R9*1), R10
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R11
+	TESTQ      R11, R11
+	JNZ        more
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R11
@@ -26355,33 +27979,89 @@ block:
 // func vnnitile4Q5_1x6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile4Q5_1x6(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   stride+24(FP), CX
-	MOVQ   act+32(FP), DX
-	MOVQ   lda+40(FP), BX
-	LEAQ   (DX)(BX*2), SI
-	ADDQ   BX, SI
-	MOVQ   blocks+48(FP), DI
-	MOVQ   next+64(FP), R8
-	MOVQ   apart+72(FP), R9
-	LEAQ   (R8)(R9*1), R10
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R11
-	TESTQ  R11, R11
-	JNZ    more
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       stride+24(FP), CX
+	MOVQ       act+32(FP), DX
+	MOVQ       lda+40(FP), BX
+	LEAQ       (DX)(BX*2), SI
+	ADDQ       BX, SI
+	MOVQ       blocks+48(FP), DI
+	MOVQ       dst+0(FP), R8
+	MOVQ       ldd+8(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	MOVQ       act+32(FP), R8
+	MOVQ       lda+40(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	MOVQ       next+64(FP), R8
+	MOVQ       apart+72(FP), R9
+	LEAQ       (R8)(R9*1), R10
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R11
+	TESTQ      R11, R11
+	JNZ        more
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	VPXORD     Z12, Z12, Z12
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R11
@@ -26711,23 +28391,57 @@ block:
 // func vnnitile2Q8_0x4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile2Q8_0x4(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   act+32(FP), CX
-	MOVQ   lda+40(FP), DX
-	LEAQ   (CX)(DX*2), BX
-	ADDQ   DX, BX
-	MOVQ   blocks+48(FP), SI
-	MOVQ   next+64(FP), DI
-	MOVQ   apart+72(FP), R8
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R9
-	TESTQ  R9, R9
-	JNZ    more
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	LEAQ       (CX)(DX*2), BX
+	ADDQ       DX, BX
+	MOVQ       blocks+48(FP), SI
+	MOVQ       dst+0(FP), DI
+	MOVQ       ldd+8(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	MOVQ       act+32(FP), DI
+	MOVQ       lda+40(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	MOVQ       next+64(FP), DI
+	MOVQ       apart+72(FP), R8
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R9
+	TESTQ      R9, R9
+	JNZ        more
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R9
@@ -26819,24 +28533,66 @@ block:
 // func vnnitile2Q8_0x5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile2Q8_0x5(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   act+32(FP), CX
-	MOVQ   lda+40(FP), DX
-	LEAQ   (CX)(DX*2), BX
-	ADDQ   DX, BX
-	MOVQ   blocks+48(FP), SI
-	MOVQ   next+64(FP), DI
-	MOVQ   apart+72(FP), R8
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R9
-	TESTQ  R9, R9
-	JNZ    more
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	LEAQ       (CX)(DX*2), BX
+	ADDQ       DX, BX
+	MOVQ       blocks+48(FP), SI
+	MOVQ       dst+0(FP), DI
+	MOVQ       ldd+8(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	MOVQ       act+32(FP), DI
+	MOVQ       lda+40(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	MOVQ       next+64(FP), DI
+	MOVQ       apart+72(FP), R8
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R9
+	TESTQ      R9, R9
+	JNZ        more
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R9
@@ -26942,25 +28698,75 @@ block:
 // func vnnitile2Q8_0x6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile2Q8_0x6(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   act+32(FP), CX
-	MOVQ   lda+40(FP), DX
-	LEAQ   (CX)(DX*2), BX
-	ADDQ   DX, BX
-	MOVQ   blocks+48(FP), SI
-	MOVQ   next+64(FP), DI
-	MOVQ   apart+72(FP), R8
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R9
-	TESTQ  R9, R9
-	JNZ    more
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	LEAQ       (CX)(DX*2), BX
+	ADDQ       DX, BX
+	MOVQ       blocks+48(FP), SI
+	MOVQ       dst+0(FP), DI
+	MOVQ       ldd+8(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	MOVQ       act+32(FP), DI
+	MOVQ       lda+40(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	MOVQ       next+64(FP), DI
+	MOVQ       apart+72(FP), R8
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R9
+	TESTQ      R9, R9
+	JNZ        more
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R9
@@ -27080,28 +28886,86 @@ block:
 // func vnnitile2Q8_0x7(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile2Q8_0x7(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   act+32(FP), CX
-	MOVQ   lda+40(FP), DX
-	LEAQ   (CX)(DX*2), BX
-	ADDQ   DX, BX
-	LEAQ   (BX)(DX*2), SI
-	ADDQ   DX, SI
-	MOVQ   blocks+48(FP), DI
-	MOVQ   next+64(FP), R8
-	MOVQ   apart+72(FP), R9
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R10
-	TESTQ  R10, R10
-	JNZ    more
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	LEAQ       (CX)(DX*2), BX
+	ADDQ       DX, BX
+	LEAQ       (BX)(DX*2), SI
+	ADDQ       DX, SI
+	MOVQ       blocks+48(FP), DI
+	MOVQ       dst+0(FP), R8
+	MOVQ       ldd+8(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	MOVQ       act+32(FP), R8
+	MOVQ       lda+40(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	MOVQ       next+64(FP), R8
+	MOVQ       apart+72(FP), R9
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R10
+	TESTQ      R10, R10
+	JNZ        more
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R10
@@ -27240,29 +29104,95 @@ block:
 // func vnnitile2Q8_0x8(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile2Q8_0x8(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   act+32(FP), CX
-	MOVQ   lda+40(FP), DX
-	LEAQ   (CX)(DX*2), BX
-	ADDQ   DX, BX
-	LEAQ   (BX)(DX*2), SI
-	ADDQ   DX, SI
-	MOVQ   blocks+48(FP), DI
-	MOVQ   next+64(FP), R8
-	MOVQ   apart+72(FP), R9
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R10
-	TESTQ  R10, R10
-	JNZ    more
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	LEAQ       (CX)(DX*2), BX
+	ADDQ       DX, BX
+	LEAQ       (BX)(DX*2), SI
+	ADDQ       DX, SI
+	MOVQ       blocks+48(FP), DI
+	MOVQ       dst+0(FP), R8
+	MOVQ       ldd+8(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	MOVQ       act+32(FP), R8
+	MOVQ       lda+40(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	MOVQ       next+64(FP), R8
+	MOVQ       apart+72(FP), R9
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R10
+	TESTQ      R10, R10
+	JNZ        more
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R10
@@ -27415,25 +29345,54 @@ block:
 // func vnnitile4Q8_0x3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile4Q8_0x3(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   stride+24(FP), CX
-	MOVQ   act+32(FP), DX
-	MOVQ   lda+40(FP), BX
-	MOVQ   blocks+48(FP), SI
-	MOVQ   next+64(FP), DI
-	MOVQ   apart+72(FP), R8
-	LEAQ   (DI)(R8*1), R9
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R10
-	TESTQ  R10, R10
-	JNZ    more
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       stride+24(FP), CX
+	MOVQ       act+32(FP), DX
+	MOVQ       lda+40(FP), BX
+	MOVQ       blocks+48(FP), SI
+	MOVQ       dst+0(FP), DI
+	MOVQ       ldd+8(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	MOVQ       act+32(FP), DI
+	MOVQ       lda+40(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	MOVQ       next+64(FP), DI
+	MOVQ       apart+72(FP), R8
+	LEAQ       (DI)(R8*1), R9
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R10
+	TESTQ      R10, R10
+	JNZ        more
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R10
@@ -27584,29 +29543,67 @@ block:
 // func vnnitile4Q8_0x4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile4Q8_0x4(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   stride+24(FP), CX
-	MOVQ   act+32(FP), DX
-	MOVQ   lda+40(FP), BX
-	LEAQ   (DX)(BX*2), SI
-	ADDQ   BX, SI
-	MOVQ   blocks+48(FP), DI
-	MOVQ   next+64(FP), R8
-	MOVQ   apart+72(FP), R9
-	LEAQ   (R8)(R9*1), R10
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R11
-	TESTQ  R11, R11
-	JNZ    more
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       stride+24(FP), CX
+	MOVQ       act+32(FP), DX
+	MOVQ       lda+40(FP), BX
+	LEAQ       (DX)(BX*2), SI
+	ADDQ       BX, SI
+	MOVQ       blocks+48(FP), DI
+	MOVQ       dst+0(FP), R8
+	MOVQ       ldd+8(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	MOVQ       act+32(FP), R8
+	MOVQ       lda+40(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	MOVQ       next+64(FP), R8
+	MOVQ       apart+72(FP), R9
+	LEAQ       (R8)(R9*1), R10
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R11
+	TESTQ      R11, R11
+	JNZ        more
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R11
@@ -27798,31 +29795,78 @@ block:
 // func vnnitile4Q8_0x5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile4Q8_0x5(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   stride+24(FP), CX
-	MOVQ   act+32(FP), DX
-	MOVQ   lda+40(FP), BX
-	LEAQ   (DX)(BX*2), SI
-	ADDQ   BX, SI
-	MOVQ   blocks+48(FP), DI
-	MOVQ   next+64(FP), R8
-	MOVQ   apart+72(FP), R9
-	LEAQ   (R8)(R9*1), R10
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R11
-	TESTQ  R11, R11
-	JNZ    more
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       stride+24(FP), CX
+	MOVQ       act+32(FP), DX
+	MOVQ       lda+40(FP), BX
+	LEAQ       (DX)(BX*2), SI
+	ADDQ       BX, SI
+	MOVQ       blocks+48(FP), DI
+	MOVQ       dst+0(FP), R8
+	MOVQ       ldd+8(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	MOVQ       act+32(FP), R8
+	MOVQ       lda+40(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	MOVQ       next+64(FP), R8
+	MOVQ       apart+72(FP), R9
+	LEAQ       (R8)(R9*1), R10
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R11
+	TESTQ      R11, R11
+	JNZ        more
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R11
@@ -28050,33 +30094,89 @@ block:
 // func vnnitile4Q8_0x6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile4Q8_0x6(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   stride+24(FP), CX
-	MOVQ   act+32(FP), DX
-	MOVQ   lda+40(FP), BX
-	LEAQ   (DX)(BX*2), SI
-	ADDQ   BX, SI
-	MOVQ   blocks+48(FP), DI
-	MOVQ   next+64(FP), R8
-	MOVQ   apart+72(FP), R9
-	LEAQ   (R8)(R9*1), R10
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R11
-	TESTQ  R11, R11
-	JNZ    more
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       stride+24(FP), CX
+	MOVQ       act+32(FP), DX
+	MOVQ       lda+40(FP), BX
+	LEAQ       (DX)(BX*2), SI
+	ADDQ       BX, SI
+	MOVQ       blocks+48(FP), DI
+	MOVQ       dst+0(FP), R8
+	MOVQ       ldd+8(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	MOVQ       act+32(FP), R8
+	MOVQ       lda+40(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	MOVQ       next+64(FP), R8
+	MOVQ       apart+72(FP), R9
+	LEAQ       (R8)(R9*1), R10
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R11
+	TESTQ      R11, R11
+	JNZ        more
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R11
@@ -28405,23 +30505,57 @@ block:
 // func vnnitile2IQ4_NLx4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile2IQ4_NLx4(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   act+32(FP), CX
-	MOVQ   lda+40(FP), DX
-	LEAQ   (CX)(DX*2), BX
-	ADDQ   DX, BX
-	MOVQ   blocks+48(FP), SI
-	MOVQ   next+64(FP), DI
-	MOVQ   apart+72(FP), R8
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R9
-	TESTQ  R9, R9
-	JNZ    more
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	LEAQ       (CX)(DX*2), BX
+	ADDQ       DX, BX
+	MOVQ       blocks+48(FP), SI
+	MOVQ       dst+0(FP), DI
+	MOVQ       ldd+8(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	MOVQ       act+32(FP), DI
+	MOVQ       lda+40(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	MOVQ       next+64(FP), DI
+	MOVQ       apart+72(FP), R8
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R9
+	TESTQ      R9, R9
+	JNZ        more
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R9
@@ -28513,24 +30647,66 @@ block:
 // func vnnitile2IQ4_NLx5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile2IQ4_NLx5(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   act+32(FP), CX
-	MOVQ   lda+40(FP), DX
-	LEAQ   (CX)(DX*2), BX
-	ADDQ   DX, BX
-	MOVQ   blocks+48(FP), SI
-	MOVQ   next+64(FP), DI
-	MOVQ   apart+72(FP), R8
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R9
-	TESTQ  R9, R9
-	JNZ    more
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	LEAQ       (CX)(DX*2), BX
+	ADDQ       DX, BX
+	MOVQ       blocks+48(FP), SI
+	MOVQ       dst+0(FP), DI
+	MOVQ       ldd+8(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	MOVQ       act+32(FP), DI
+	MOVQ       lda+40(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	MOVQ       next+64(FP), DI
+	MOVQ       apart+72(FP), R8
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R9
+	TESTQ      R9, R9
+	JNZ        more
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R9
@@ -28636,25 +30812,75 @@ block:
 // func vnnitile2IQ4_NLx6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile2IQ4_NLx6(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   act+32(FP), CX
-	MOVQ   lda+40(FP), DX
-	LEAQ   (CX)(DX*2), BX
-	ADDQ   DX, BX
-	MOVQ   blocks+48(FP), SI
-	MOVQ   next+64(FP), DI
-	MOVQ   apart+72(FP), R8
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R9
-	TESTQ  R9, R9
-	JNZ    more
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	LEAQ       (CX)(DX*2), BX
+	ADDQ       DX, BX
+	MOVQ       blocks+48(FP), SI
+	MOVQ       dst+0(FP), DI
+	MOVQ       ldd+8(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	MOVQ       act+32(FP), DI
+	MOVQ       lda+40(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	MOVQ       next+64(FP), DI
+	MOVQ       apart+72(FP), R8
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R9
+	TESTQ      R9, R9
+	JNZ        more
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R9
@@ -28774,28 +31000,86 @@ block:
 // func vnnitile2IQ4_NLx7(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile2IQ4_NLx7(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   act+32(FP), CX
-	MOVQ   lda+40(FP), DX
-	LEAQ   (CX)(DX*2), BX
-	ADDQ   DX, BX
-	LEAQ   (BX)(DX*2), SI
-	ADDQ   DX, SI
-	MOVQ   blocks+48(FP), DI
-	MOVQ   next+64(FP), R8
-	MOVQ   apart+72(FP), R9
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R10
-	TESTQ  R10, R10
-	JNZ    more
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	LEAQ       (CX)(DX*2), BX
+	ADDQ       DX, BX
+	LEAQ       (BX)(DX*2), SI
+	ADDQ       DX, SI
+	MOVQ       blocks+48(FP), DI
+	MOVQ       dst+0(FP), R8
+	MOVQ       ldd+8(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	MOVQ       act+32(FP), R8
+	MOVQ       lda+40(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	MOVQ       next+64(FP), R8
+	MOVQ       apart+72(FP), R9
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R10
+	TESTQ      R10, R10
+	JNZ        more
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R10
@@ -28934,29 +31218,95 @@ block:
 // func vnnitile2IQ4_NLx8(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile2IQ4_NLx8(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   act+32(FP), CX
-	MOVQ   lda+40(FP), DX
-	LEAQ   (CX)(DX*2), BX
-	ADDQ   DX, BX
-	LEAQ   (BX)(DX*2), SI
-	ADDQ   DX, SI
-	MOVQ   blocks+48(FP), DI
-	MOVQ   next+64(FP), R8
-	MOVQ   apart+72(FP), R9
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R10
-	TESTQ  R10, R10
-	JNZ    more
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	LEAQ       (CX)(DX*2), BX
+	ADDQ       DX, BX
+	LEAQ       (BX)(DX*2), SI
+	ADDQ       DX, SI
+	MOVQ       blocks+48(FP), DI
+	MOVQ       dst+0(FP), R8
+	MOVQ       ldd+8(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	MOVQ       act+32(FP), R8
+	MOVQ       lda+40(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	MOVQ       next+64(FP), R8
+	MOVQ       apart+72(FP), R9
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R10
+	TESTQ      R10, R10
+	JNZ        more
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R10
@@ -29109,25 +31459,54 @@ block:
 // func vnnitile4IQ4_NLx3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile4IQ4_NLx3(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   stride+24(FP), CX
-	MOVQ   act+32(FP), DX
-	MOVQ   lda+40(FP), BX
-	MOVQ   blocks+48(FP), SI
-	MOVQ   next+64(FP), DI
-	MOVQ   apart+72(FP), R8
-	LEAQ   (DI)(R8*1), R9
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R10
-	TESTQ  R10, R10
-	JNZ    more
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       stride+24(FP), CX
+	MOVQ       act+32(FP), DX
+	MOVQ       lda+40(FP), BX
+	MOVQ       blocks+48(FP), SI
+	MOVQ       dst+0(FP), DI
+	MOVQ       ldd+8(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	MOVQ       act+32(FP), DI
+	MOVQ       lda+40(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	MOVQ       next+64(FP), DI
+	MOVQ       apart+72(FP), R8
+	LEAQ       (DI)(R8*1), R9
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R10
+	TESTQ      R10, R10
+	JNZ        more
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R10
@@ -29278,29 +31657,67 @@ block:
 // func vnnitile4IQ4_NLx4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile4IQ4_NLx4(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   stride+24(FP), CX
-	MOVQ   act+32(FP), DX
-	MOVQ   lda+40(FP), BX
-	LEAQ   (DX)(BX*2), SI
-	ADDQ   BX, SI
-	MOVQ   blocks+48(FP), DI
-	MOVQ   next+64(FP), R8
-	MOVQ   apart+72(FP), R9
-	LEAQ   (R8)(R9*1), R10
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R11
-	TESTQ  R11, R11
-	JNZ    more
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       stride+24(FP), CX
+	MOVQ       act+32(FP), DX
+	MOVQ       lda+40(FP), BX
+	LEAQ       (DX)(BX*2), SI
+	ADDQ       BX, SI
+	MOVQ       blocks+48(FP), DI
+	MOVQ       dst+0(FP), R8
+	MOVQ       ldd+8(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	MOVQ       act+32(FP), R8
+	MOVQ       lda+40(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	MOVQ       next+64(FP), R8
+	MOVQ       apart+72(FP), R9
+	LEAQ       (R8)(R9*1), R10
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R11
+	TESTQ      R11, R11
+	JNZ        more
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R11
@@ -29492,31 +31909,78 @@ block:
 // func vnnitile4IQ4_NLx5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile4IQ4_NLx5(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   stride+24(FP), CX
-	MOVQ   act+32(FP), DX
-	MOVQ   lda+40(FP), BX
-	LEAQ   (DX)(BX*2), SI
-	ADDQ   BX, SI
-	MOVQ   blocks+48(FP), DI
-	MOVQ   next+64(FP), R8
-	MOVQ   apart+72(FP), R9
-	LEAQ   (R8)(R9*1), R10
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R11
-	TESTQ  R11, R11
-	JNZ    more
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       stride+24(FP), CX
+	MOVQ       act+32(FP), DX
+	MOVQ       lda+40(FP), BX
+	LEAQ       (DX)(BX*2), SI
+	ADDQ       BX, SI
+	MOVQ       blocks+48(FP), DI
+	MOVQ       dst+0(FP), R8
+	MOVQ       ldd+8(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	MOVQ       act+32(FP), R8
+	MOVQ       lda+40(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	MOVQ       next+64(FP), R8
+	MOVQ       apart+72(FP), R9
+	LEAQ       (R8)(R9*1), R10
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R11
+	TESTQ      R11, R11
+	JNZ        more
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R11
@@ -29744,33 +32208,89 @@ block:
 // func vnnitile4IQ4_NLx6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile4IQ4_NLx6(SB), NOSPLIT, $0-80
-	MOVQ   x+16(FP), AX
-	MOVQ   stride+24(FP), CX
-	MOVQ   act+32(FP), DX
-	MOVQ   lda+40(FP), BX
-	LEAQ   (DX)(BX*2), SI
-	ADDQ   BX, SI
-	MOVQ   blocks+48(FP), DI
-	MOVQ   next+64(FP), R8
-	MOVQ   apart+72(FP), R9
-	LEAQ   (R8)(R9*1), R10
-	VPXORD Z0, Z0, Z0
-	MOVQ   more+56(FP), R11
-	TESTQ  R11, R11
-	JNZ    more
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	JMP    block
+	MOVQ       x+16(FP), AX
+	MOVQ       stride+24(FP), CX
+	MOVQ       act+32(FP), DX
+	MOVQ       lda+40(FP), BX
+	LEAQ       (DX)(BX*2), SI
+	ADDQ       BX, SI
+	MOVQ       blocks+48(FP), DI
+	MOVQ       dst+0(FP), R8
+	MOVQ       ldd+8(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	MOVQ       act+32(FP), R8
+	MOVQ       lda+40(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	MOVQ       next+64(FP), R8
+	MOVQ       apart+72(FP), R9
+	LEAQ       (R8)(R9*1), R10
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R11
+	TESTQ      R11, R11
+	JNZ        more
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	JMP        block
 
 more:
 	MOVQ    dst+0(FP), R11
@@ -30503,27 +33023,61 @@ GLOBL dupHigh<>(SB), RODATA|NOPTR, $32
 // func vnnitile2Q2_Kx4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile2Q2_Kx4(SB), NOSPLIT, $0-80
-	MOVQ    x+16(FP), AX
-	MOVQ    act+32(FP), CX
-	MOVQ    lda+40(FP), DX
-	LEAQ    (CX)(DX*2), BX
-	ADDQ    DX, BX
-	MOVQ    blocks+48(FP), SI
-	MOVQ    next+64(FP), DI
-	MOVQ    apart+72(FP), R8
-	VPXORD  Z0, Z0, Z0
-	MOVQ    more+56(FP), R9
-	TESTQ   R9, R9
-	JNZ     more
-	MOVQ    dst+0(FP), R9
-	MOVQ    ldd+8(FP), R10
-	LEAQ    (R9)(R10*2), R11
-	ADDQ    R10, R11
-	VMOVUPS Z0, (R9)
-	VMOVUPS Z0, (R9)(R10*1)
-	VMOVUPS Z0, (R9)(R10*2)
-	VMOVUPS Z0, (R11)
-	JMP     block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	LEAQ       (CX)(DX*2), BX
+	ADDQ       DX, BX
+	MOVQ       blocks+48(FP), SI
+	MOVQ       dst+0(FP), DI
+	MOVQ       ldd+8(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	MOVQ       act+32(FP), DI
+	MOVQ       lda+40(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	MOVQ       next+64(FP), DI
+	MOVQ       apart+72(FP), R8
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R9
+	TESTQ      R9, R9
+	JNZ        more
+	MOVQ       dst+0(FP), R9
+	MOVQ       ldd+8(FP), R10
+	LEAQ       (R9)(R10*2), R11
+	ADDQ       R10, R11
+	VMOVUPS    Z0, (R9)
+	VMOVUPS    Z0, (R9)(R10*1)
+	VMOVUPS    Z0, (R9)(R10*2)
+	VMOVUPS    Z0, (R11)
+	JMP        block
 
 more:
 block:
@@ -30761,28 +33315,70 @@ groups:
 // func vnnitile2Q2_Kx5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile2Q2_Kx5(SB), NOSPLIT, $0-80
-	MOVQ    x+16(FP), AX
-	MOVQ    act+32(FP), CX
-	MOVQ    lda+40(FP), DX
-	LEAQ    (CX)(DX*2), BX
-	ADDQ    DX, BX
-	MOVQ    blocks+48(FP), SI
-	MOVQ    next+64(FP), DI
-	MOVQ    apart+72(FP), R8
-	VPXORD  Z0, Z0, Z0
-	MOVQ    more+56(FP), R9
-	TESTQ   R9, R9
-	JNZ     more
-	MOVQ    dst+0(FP), R9
-	MOVQ    ldd+8(FP), R10
-	LEAQ    (R9)(R10*2), R11
-	ADDQ    R10, R11
-	VMOVUPS Z0, (R9)
-	VMOVUPS Z0, (R9)(R10*1)
-	VMOVUPS Z0, (R9)(R10*2)
-	VMOVUPS Z0, (R11)
-	VMOVUPS Z0, (R11)(R10*1)
-	JMP     block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	LEAQ       (CX)(DX*2), BX
+	ADDQ       DX, BX
+	MOVQ       blocks+48(FP), SI
+	MOVQ       dst+0(FP), DI
+	MOVQ       ldd+8(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	MOVQ       act+32(FP), DI
+	MOVQ       lda+40(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	MOVQ       next+64(FP), DI
+	MOVQ       apart+72(FP), R8
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R9
+	TESTQ      R9, R9
+	JNZ        more
+	MOVQ       dst+0(FP), R9
+	MOVQ       ldd+8(FP), R10
+	LEAQ       (R9)(R10*2), R11
+	ADDQ       R10, R11
+	VMOVUPS    Z0, (R9)
+	VMOVUPS    Z0, (R9)(R10*1)
+	VMOVUPS    Z0, (R9)(R10*2)
+	VMOVUPS    Z0, (R11)
+	VMOVUPS    Z0, (R11)(R10*1)
+	JMP        block
 
 more:
 block:
@@ -31068,29 +33664,79 @@ groups:
 // func vnnitile2Q2_Kx6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile2Q2_Kx6(SB), NOSPLIT, $0-80
-	MOVQ    x+16(FP), AX
-	MOVQ    act+32(FP), CX
-	MOVQ    lda+40(FP), DX
-	LEAQ    (CX)(DX*2), BX
-	ADDQ    DX, BX
-	MOVQ    blocks+48(FP), SI
-	MOVQ    next+64(FP), DI
-	MOVQ    apart+72(FP), R8
-	VPXORD  Z0, Z0, Z0
-	MOVQ    more+56(FP), R9
-	TESTQ   R9, R9
-	JNZ     more
-	MOVQ    dst+0(FP), R9
-	MOVQ    ldd+8(FP), R10
-	LEAQ    (R9)(R10*2), R11
-	ADDQ    R10, R11
-	VMOVUPS Z0, (R9)
-	VMOVUPS Z0, (R9)(R10*1)
-	VMOVUPS Z0, (R9)(R10*2)
-	VMOVUPS Z0, (R11)
-	VMOVUPS Z0, (R11)(R10*1)
-	VMOVUPS Z0, (R11)(R10*2)
-	JMP     block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	LEAQ       (CX)(DX*2), BX
+	ADDQ       DX, BX
+	MOVQ       blocks+48(FP), SI
+	MOVQ       dst+0(FP), DI
+	MOVQ       ldd+8(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	MOVQ       act+32(FP), DI
+	MOVQ       lda+40(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	MOVQ       next+64(FP), DI
+	MOVQ       apart+72(FP), R8
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R9
+	TESTQ      R9, R9
+	JNZ        more
+	MOVQ       dst+0(FP), R9
+	MOVQ       ldd+8(FP), R10
+	LEAQ       (R9)(R10*2), R11
+	ADDQ       R10, R11
+	VMOVUPS    Z0, (R9)
+	VMOVUPS    Z0, (R9)(R10*1)
+	VMOVUPS    Z0, (R9)(R10*2)
+	VMOVUPS    Z0, (R11)
+	VMOVUPS    Z0, (R11)(R10*1)
+	VMOVUPS    Z0, (R11)(R10*2)
+	JMP        block
 
 more:
 block:
@@ -31424,34 +34070,92 @@ groups:
 // func vnnitile2Q2_Kx7(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile2Q2_Kx7(SB), NOSPLIT, $0-80
-	MOVQ    x+16(FP), AX
-	MOVQ    act+32(FP), CX
-	MOVQ    lda+40(FP), DX
-	LEAQ    (CX)(DX*2), BX
-	ADDQ    DX, BX
-	LEAQ    (BX)(DX*2), SI
-	ADDQ    DX, SI
-	MOVQ    blocks+48(FP), DI
-	MOVQ    next+64(FP), R8
-	MOVQ    apart+72(FP), R9
-	VPXORD  Z0, Z0, Z0
-	MOVQ    more+56(FP), R10
-	TESTQ   R10, R10
-	JNZ     more
-	MOVQ    dst+0(FP), R10
-	MOVQ    ldd+8(FP), R11
-	LEAQ    (R10)(R11*2), R12
-	ADDQ    R11, R12
-	LEAQ    (R12)(R11*2), R13
-	ADDQ    R11, R13
-	VMOVUPS Z0, (R10)
-	VMOVUPS Z0, (R10)(R11*1)
-	VMOVUPS Z0, (R10)(R11*2)
-	VMOVUPS Z0, (R12)
-	VMOVUPS Z0, (R12)(R11*1)
-	VMOVUPS Z0, (R12)(R11*2)
-	VMOVUPS Z0, (R13)
-	JMP     block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	LEAQ       (CX)(DX*2), BX
+	ADDQ       DX, BX
+	LEAQ       (BX)(DX*2), SI
+	ADDQ       DX, SI
+	MOVQ       blocks+48(FP), DI
+	MOVQ       dst+0(FP), R8
+	MOVQ       ldd+8(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	MOVQ       act+32(FP), R8
+	MOVQ       lda+40(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	MOVQ       next+64(FP), R8
+	MOVQ       apart+72(FP), R9
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R10
+	TESTQ      R10, R10
+	JNZ        more
+	MOVQ       dst+0(FP), R10
+	MOVQ       ldd+8(FP), R11
+	LEAQ       (R10)(R11*2), R12
+	ADDQ       R11, R12
+	LEAQ       (R12)(R11*2), R13
+	ADDQ       R11, R13
+	VMOVUPS    Z0, (R10)
+	VMOVUPS    Z0, (R10)(R11*1)
+	VMOVUPS    Z0, (R10)(R11*2)
+	VMOVUPS    Z0, (R12)
+	VMOVUPS    Z0, (R12)(R11*1)
+	VMOVUPS    Z0, (R12)(R11*2)
+	VMOVUPS    Z0, (R13)
+	JMP        block
 
 more:
 block:
@@ -31836,35 +34540,101 @@ groups:
 // func vnnitile2Q2_Kx8(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile2Q2_Kx8(SB), NOSPLIT, $0-80
-	MOVQ    x+16(FP), AX
-	MOVQ    act+32(FP), CX
-	MOVQ    lda+40(FP), DX
-	LEAQ    (CX)(DX*2), BX
-	ADDQ    DX, BX
-	LEAQ    (BX)(DX*2), SI
-	ADDQ    DX, SI
-	MOVQ    blocks+48(FP), DI
-	MOVQ    next+64(FP), R8
-	MOVQ    apart+72(FP), R9
-	VPXORD  Z0, Z0, Z0
-	MOVQ    more+56(FP), R10
-	TESTQ   R10, R10
-	JNZ     more
-	MOVQ    dst+0(FP), R10
-	MOVQ    ldd+8(FP), R11
-	LEAQ    (R10)(R11*2), R12
-	ADDQ    R11, R12
-	LEAQ    (R12)(R11*2), R13
-	ADDQ    R11, R13
-	VMOVUPS Z0, (R10)
-	VMOVUPS Z0, (R10)(R11*1)
-	VMOVUPS Z0, (R10)(R11*2)
-	VMOVUPS Z0, (R12)
-	VMOVUPS Z0, (R12)(R11*1)
-	VMOVUPS Z0, (R12)(R11*2)
-	VMOVUPS Z0, (R13)
-	VMOVUPS Z0, (R13)(R11*1)
-	JMP     block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	LEAQ       (CX)(DX*2), BX
+	ADDQ       DX, BX
+	LEAQ       (BX)(DX*2), SI
+	ADDQ       DX, SI
+	MOVQ       blocks+48(FP), DI
+	MOVQ       dst+0(FP), R8
+	MOVQ       ldd+8(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	MOVQ       act+32(FP), R8
+	MOVQ       lda+40(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	MOVQ       next+64(FP), R8
+	MOVQ       apart+72(FP), R9
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R10
+	TESTQ      R10, R10
+	JNZ        more
+	MOVQ       dst+0(FP), R10
+	MOVQ       ldd+8(FP), R11
+	LEAQ       (R10)(R11*2), R12
+	ADDQ       R11, R12
+	LEAQ       (R12)(R11*2), R13
+	ADDQ       R11, R13
+	VMOVUPS    Z0, (R10)
+	VMOVUPS    Z0, (R10)(R11*1)
+	VMOVUPS    Z0, (R10)(R11*2)
+	VMOVUPS    Z0, (R12)
+	VMOVUPS    Z0, (R12)(R11*1)
+	VMOVUPS    Z0, (R12)(R11*2)
+	VMOVUPS    Z0, (R13)
+	VMOVUPS    Z0, (R13)(R11*1)
+	JMP        block
 
 more:
 block:
@@ -32297,27 +35067,56 @@ groups:
 // func vnnitile4Q2_Kx3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile4Q2_Kx3(SB), NOSPLIT, $0-80
-	MOVQ    x+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    act+32(FP), DX
-	MOVQ    lda+40(FP), BX
-	MOVQ    blocks+48(FP), SI
-	MOVQ    next+64(FP), DI
-	MOVQ    apart+72(FP), R8
-	LEAQ    (DI)(R8*1), R9
-	VPXORD  Z0, Z0, Z0
-	MOVQ    more+56(FP), R10
-	TESTQ   R10, R10
-	JNZ     more
-	MOVQ    dst+0(FP), R10
-	MOVQ    ldd+8(FP), R11
-	VMOVUPS Z0, (R10)
-	VMOVUPS Z0, 64(R10)
-	VMOVUPS Z0, (R10)(R11*1)
-	VMOVUPS Z0, 64(R10)(R11*1)
-	VMOVUPS Z0, (R10)(R11*2)
-	VMOVUPS Z0, 64(R10)(R11*2)
-	JMP     block
+	MOVQ       x+16(FP), AX
+	MOVQ       stride+24(FP), CX
+	MOVQ       act+32(FP), DX
+	MOVQ       lda+40(FP), BX
+	MOVQ       blocks+48(FP), SI
+	MOVQ       dst+0(FP), DI
+	MOVQ       ldd+8(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	MOVQ       act+32(FP), DI
+	MOVQ       lda+40(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	MOVQ       next+64(FP), DI
+	MOVQ       apart+72(FP), R8
+	LEAQ       (DI)(R8*1), R9
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R10
+	TESTQ      R10, R10
+	JNZ        more
+	MOVQ       dst+0(FP), R10
+	MOVQ       ldd+8(FP), R11
+	VMOVUPS    Z0, (R10)
+	VMOVUPS    Z0, 64(R10)
+	VMOVUPS    Z0, (R10)(R11*1)
+	VMOVUPS    Z0, 64(R10)(R11*1)
+	VMOVUPS    Z0, (R10)(R11*2)
+	VMOVUPS    Z0, 64(R10)(R11*2)
+	JMP        block
 
 more:
 block:
@@ -32693,33 +35492,71 @@ groups:
 // func vnnitile4Q2_Kx4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile4Q2_Kx4(SB), NOSPLIT, $0-80
-	MOVQ    x+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    act+32(FP), DX
-	MOVQ    lda+40(FP), BX
-	LEAQ    (DX)(BX*2), SI
-	ADDQ    BX, SI
-	MOVQ    blocks+48(FP), DI
-	MOVQ    next+64(FP), R8
-	MOVQ    apart+72(FP), R9
-	LEAQ    (R8)(R9*1), R10
-	VPXORD  Z0, Z0, Z0
-	MOVQ    more+56(FP), R11
-	TESTQ   R11, R11
-	JNZ     more
-	MOVQ    dst+0(FP), R11
-	MOVQ    ldd+8(FP), R12
-	LEAQ    (R11)(R12*2), R13
-	ADDQ    R12, R13
-	VMOVUPS Z0, (R11)
-	VMOVUPS Z0, 64(R11)
-	VMOVUPS Z0, (R11)(R12*1)
-	VMOVUPS Z0, 64(R11)(R12*1)
-	VMOVUPS Z0, (R11)(R12*2)
-	VMOVUPS Z0, 64(R11)(R12*2)
-	VMOVUPS Z0, (R13)
-	VMOVUPS Z0, 64(R13)
-	JMP     block
+	MOVQ       x+16(FP), AX
+	MOVQ       stride+24(FP), CX
+	MOVQ       act+32(FP), DX
+	MOVQ       lda+40(FP), BX
+	LEAQ       (DX)(BX*2), SI
+	ADDQ       BX, SI
+	MOVQ       blocks+48(FP), DI
+	MOVQ       dst+0(FP), R8
+	MOVQ       ldd+8(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	MOVQ       act+32(FP), R8
+	MOVQ       lda+40(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	MOVQ       next+64(FP), R8
+	MOVQ       apart+72(FP), R9
+	LEAQ       (R8)(R9*1), R10
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R11
+	TESTQ      R11, R11
+	JNZ        more
+	MOVQ       dst+0(FP), R11
+	MOVQ       ldd+8(FP), R12
+	LEAQ       (R11)(R12*2), R13
+	ADDQ       R12, R13
+	VMOVUPS    Z0, (R11)
+	VMOVUPS    Z0, 64(R11)
+	VMOVUPS    Z0, (R11)(R12*1)
+	VMOVUPS    Z0, 64(R11)(R12*1)
+	VMOVUPS    Z0, (R11)(R12*2)
+	VMOVUPS    Z0, 64(R11)(R12*2)
+	VMOVUPS    Z0, (R13)
+	VMOVUPS    Z0, 64(R13)
+	JMP        block
 
 more:
 block:
@@ -33202,35 +36039,82 @@ groups:
 // func vnnitile4Q2_Kx5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile4Q2_Kx5(SB), NOSPLIT, $0-80
-	MOVQ    x+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    act+32(FP), DX
-	MOVQ    lda+40(FP), BX
-	LEAQ    (DX)(BX*2), SI
-	ADDQ    BX, SI
-	MOVQ    blocks+48(FP), DI
-	MOVQ    next+64(FP), R8
-	MOVQ    apart+72(FP), R9
-	LEAQ    (R8)(R9*1), R10
-	VPXORD  Z0, Z0, Z0
-	MOVQ    more+56(FP), R11
-	TESTQ   R11, R11
-	JNZ     more
-	MOVQ    dst+0(FP), R11
-	MOVQ    ldd+8(FP), R12
-	LEAQ    (R11)(R12*2), R13
-	ADDQ    R12, R13
-	VMOVUPS Z0, (R11)
-	VMOVUPS Z0, 64(R11)
-	VMOVUPS Z0, (R11)(R12*1)
-	VMOVUPS Z0, 64(R11)(R12*1)
-	VMOVUPS Z0, (R11)(R12*2)
-	VMOVUPS Z0, 64(R11)(R12*2)
-	VMOVUPS Z0, (R13)
-	VMOVUPS Z0, 64(R13)
-	VMOVUPS Z0, (R13)(R12*1)
-	VMOVUPS Z0, 64(R13)(R12*1)
-	JMP     block
+	MOVQ       x+16(FP), AX
+	MOVQ       stride+24(FP), CX
+	MOVQ       act+32(FP), DX
+	MOVQ       lda+40(FP), BX
+	LEAQ       (DX)(BX*2), SI
+	ADDQ       BX, SI
+	MOVQ       blocks+48(FP), DI
+	MOVQ       dst+0(FP), R8
+	MOVQ       ldd+8(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	MOVQ       act+32(FP), R8
+	MOVQ       lda+40(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	MOVQ       next+64(FP), R8
+	MOVQ       apart+72(FP), R9
+	LEAQ       (R8)(R9*1), R10
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R11
+	TESTQ      R11, R11
+	JNZ        more
+	MOVQ       dst+0(FP), R11
+	MOVQ       ldd+8(FP), R12
+	LEAQ       (R11)(R12*2), R13
+	ADDQ       R12, R13
+	VMOVUPS    Z0, (R11)
+	VMOVUPS    Z0, 64(R11)
+	VMOVUPS    Z0, (R11)(R12*1)
+	VMOVUPS    Z0, 64(R11)(R12*1)
+	VMOVUPS    Z0, (R11)(R12*2)
+	VMOVUPS    Z0, 64(R11)(R12*2)
+	VMOVUPS    Z0, (R13)
+	VMOVUPS    Z0, 64(R13)
+	VMOVUPS    Z0, (R13)(R12*1)
+	VMOVUPS    Z0, 64(R13)(R12*1)
+	JMP        block
 
 more:
 block:
@@ -33817,37 +36701,93 @@ groups:
 // func vnnitile4Q2_Kx6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile4Q2_Kx6(SB), NOSPLIT, $0-80
-	MOVQ    x+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    act+32(FP), DX
-	MOVQ    lda+40(FP), BX
-	LEAQ    (DX)(BX*2), SI
-	ADDQ    BX, SI
-	MOVQ    blocks+48(FP), DI
-	MOVQ    next+64(FP), R8
-	MOVQ    apart+72(FP), R9
-	LEAQ    (R8)(R9*1), R10
-	VPXORD  Z0, Z0, Z0
-	MOVQ    more+56(FP), R11
-	TESTQ   R11, R11
-	JNZ     more
-	MOVQ    dst+0(FP), R11
-	MOVQ    ldd+8(FP), R12
-	LEAQ    (R11)(R12*2), R13
-	ADDQ    R12, R13
-	VMOVUPS Z0, (R11)
-	VMOVUPS Z0, 64(R11)
-	VMOVUPS Z0, (R11)(R12*1)
-	VMOVUPS Z0, 64(R11)(R12*1)
-	VMOVUPS Z0, (R11)(R12*2)
-	VMOVUPS Z0, 64(R11)(R12*2)
-	VMOVUPS Z0, (R13)
-	VMOVUPS Z0, 64(R13)
-	VMOVUPS Z0, (R13)(R12*1)
-	VMOVUPS Z0, 64(R13)(R12*1)
-	VMOVUPS Z0, (R13)(R12*2)
-	VMOVUPS Z0, 64(R13)(R12*2)
-	JMP     block
+	MOVQ       x+16(FP), AX
+	MOVQ       stride+24(FP), CX
+	MOVQ       act+32(FP), DX
+	MOVQ       lda+40(FP), BX
+	LEAQ       (DX)(BX*2), SI
+	ADDQ       BX, SI
+	MOVQ       blocks+48(FP), DI
+	MOVQ       dst+0(FP), R8
+	MOVQ       ldd+8(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	MOVQ       act+32(FP), R8
+	MOVQ       lda+40(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	MOVQ       next+64(FP), R8
+	MOVQ       apart+72(FP), R9
+	LEAQ       (R8)(R9*1), R10
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R11
+	TESTQ      R11, R11
+	JNZ        more
+	MOVQ       dst+0(FP), R11
+	MOVQ       ldd+8(FP), R12
+	LEAQ       (R11)(R12*2), R13
+	ADDQ       R12, R13
+	VMOVUPS    Z0, (R11)
+	VMOVUPS    Z0, 64(R11)
+	VMOVUPS    Z0, (R11)(R12*1)
+	VMOVUPS    Z0, 64(R11)(R12*1)
+	VMOVUPS    Z0, (R11)(R12*2)
+	VMOVUPS    Z0, 64(R11)(R12*2)
+	VMOVUPS    Z0, (R13)
+	VMOVUPS    Z0, 64(R13)
+	VMOVUPS    Z0, (R13)(R12*1)
+	VMOVUPS    Z0, 64(R13)(R12*1)
+	VMOVUPS    Z0, (R13)(R12*2)
+	VMOVUPS    Z0, 64(R13)(R12*2)
+	JMP        block
 
 more:
 block:
@@ -35230,27 +38170,61 @@ block:
 // func vnnitile2Q3_Kx4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile2Q3_Kx4(SB), NOSPLIT, $0-80
-	MOVQ    x+16(FP), AX
-	MOVQ    act+32(FP), CX
-	MOVQ    lda+40(FP), DX
-	LEAQ    (CX)(DX*2), BX
-	ADDQ    DX, BX
-	MOVQ    blocks+48(FP), SI
-	MOVQ    next+64(FP), DI
-	MOVQ    apart+72(FP), R8
-	VPXORD  Z0, Z0, Z0
-	MOVQ    more+56(FP), R9
-	TESTQ   R9, R9
-	JNZ     more
-	MOVQ    dst+0(FP), R9
-	MOVQ    ldd+8(FP), R10
-	LEAQ    (R9)(R10*2), R11
-	ADDQ    R10, R11
-	VMOVUPS Z0, (R9)
-	VMOVUPS Z0, (R9)(R10*1)
-	VMOVUPS Z0, (R9)(R10*2)
-	VMOVUPS Z0, (R11)
-	JMP     block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	LEAQ       (CX)(DX*2), BX
+	ADDQ       DX, BX
+	MOVQ       blocks+48(FP), SI
+	MOVQ       dst+0(FP), DI
+	MOVQ       ldd+8(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	MOVQ       act+32(FP), DI
+	MOVQ       lda+40(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	MOVQ       next+64(FP), DI
+	MOVQ       apart+72(FP), R8
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R9
+	TESTQ      R9, R9
+	JNZ        more
+	MOVQ       dst+0(FP), R9
+	MOVQ       ldd+8(FP), R10
+	LEAQ       (R9)(R10*2), R11
+	ADDQ       R10, R11
+	VMOVUPS    Z0, (R9)
+	VMOVUPS    Z0, (R9)(R10*1)
+	VMOVUPS    Z0, (R9)(R10*2)
+	VMOVUPS    Z0, (R11)
+	JMP        block
 
 more:
 block:
@@ -35343,28 +38317,70 @@ groups:
 // func vnnitile2Q3_Kx5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile2Q3_Kx5(SB), NOSPLIT, $0-80
-	MOVQ    x+16(FP), AX
-	MOVQ    act+32(FP), CX
-	MOVQ    lda+40(FP), DX
-	LEAQ    (CX)(DX*2), BX
-	ADDQ    DX, BX
-	MOVQ    blocks+48(FP), SI
-	MOVQ    next+64(FP), DI
-	MOVQ    apart+72(FP), R8
-	VPXORD  Z0, Z0, Z0
-	MOVQ    more+56(FP), R9
-	TESTQ   R9, R9
-	JNZ     more
-	MOVQ    dst+0(FP), R9
-	MOVQ    ldd+8(FP), R10
-	LEAQ    (R9)(R10*2), R11
-	ADDQ    R10, R11
-	VMOVUPS Z0, (R9)
-	VMOVUPS Z0, (R9)(R10*1)
-	VMOVUPS Z0, (R9)(R10*2)
-	VMOVUPS Z0, (R11)
-	VMOVUPS Z0, (R11)(R10*1)
-	JMP     block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	LEAQ       (CX)(DX*2), BX
+	ADDQ       DX, BX
+	MOVQ       blocks+48(FP), SI
+	MOVQ       dst+0(FP), DI
+	MOVQ       ldd+8(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	MOVQ       act+32(FP), DI
+	MOVQ       lda+40(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	MOVQ       next+64(FP), DI
+	MOVQ       apart+72(FP), R8
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R9
+	TESTQ      R9, R9
+	JNZ        more
+	MOVQ       dst+0(FP), R9
+	MOVQ       ldd+8(FP), R10
+	LEAQ       (R9)(R10*2), R11
+	ADDQ       R10, R11
+	VMOVUPS    Z0, (R9)
+	VMOVUPS    Z0, (R9)(R10*1)
+	VMOVUPS    Z0, (R9)(R10*2)
+	VMOVUPS    Z0, (R11)
+	VMOVUPS    Z0, (R11)(R10*1)
+	JMP        block
 
 more:
 block:
@@ -35471,29 +38487,79 @@ groups:
 // func vnnitile2Q3_Kx6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile2Q3_Kx6(SB), NOSPLIT, $0-80
-	MOVQ    x+16(FP), AX
-	MOVQ    act+32(FP), CX
-	MOVQ    lda+40(FP), DX
-	LEAQ    (CX)(DX*2), BX
-	ADDQ    DX, BX
-	MOVQ    blocks+48(FP), SI
-	MOVQ    next+64(FP), DI
-	MOVQ    apart+72(FP), R8
-	VPXORD  Z0, Z0, Z0
-	MOVQ    more+56(FP), R9
-	TESTQ   R9, R9
-	JNZ     more
-	MOVQ    dst+0(FP), R9
-	MOVQ    ldd+8(FP), R10
-	LEAQ    (R9)(R10*2), R11
-	ADDQ    R10, R11
-	VMOVUPS Z0, (R9)
-	VMOVUPS Z0, (R9)(R10*1)
-	VMOVUPS Z0, (R9)(R10*2)
-	VMOVUPS Z0, (R11)
-	VMOVUPS Z0, (R11)(R10*1)
-	VMOVUPS Z0, (R11)(R10*2)
-	JMP     block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	LEAQ       (CX)(DX*2), BX
+	ADDQ       DX, BX
+	MOVQ       blocks+48(FP), SI
+	MOVQ       dst+0(FP), DI
+	MOVQ       ldd+8(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	MOVQ       act+32(FP), DI
+	MOVQ       lda+40(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	MOVQ       next+64(FP), DI
+	MOVQ       apart+72(FP), R8
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R9
+	TESTQ      R9, R9
+	JNZ        more
+	MOVQ       dst+0(FP), R9
+	MOVQ       ldd+8(FP), R10
+	LEAQ       (R9)(R10*2), R11
+	ADDQ       R10, R11
+	VMOVUPS    Z0, (R9)
+	VMOVUPS    Z0, (R9)(R10*1)
+	VMOVUPS    Z0, (R9)(R10*2)
+	VMOVUPS    Z0, (R11)
+	VMOVUPS    Z0, (R11)(R10*1)
+	VMOVUPS    Z0, (R11)(R10*2)
+	JMP        block
 
 more:
 block:
@@ -35614,34 +38680,92 @@ groups:
 // func vnnitile2Q3_Kx7(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile2Q3_Kx7(SB), NOSPLIT, $0-80
-	MOVQ    x+16(FP), AX
-	MOVQ    act+32(FP), CX
-	MOVQ    lda+40(FP), DX
-	LEAQ    (CX)(DX*2), BX
-	ADDQ    DX, BX
-	LEAQ    (BX)(DX*2), SI
-	ADDQ    DX, SI
-	MOVQ    blocks+48(FP), DI
-	MOVQ    next+64(FP), R8
-	MOVQ    apart+72(FP), R9
-	VPXORD  Z0, Z0, Z0
-	MOVQ    more+56(FP), R10
-	TESTQ   R10, R10
-	JNZ     more
-	MOVQ    dst+0(FP), R10
-	MOVQ    ldd+8(FP), R11
-	LEAQ    (R10)(R11*2), R12
-	ADDQ    R11, R12
-	LEAQ    (R12)(R11*2), R13
-	ADDQ    R11, R13
-	VMOVUPS Z0, (R10)
-	VMOVUPS Z0, (R10)(R11*1)
-	VMOVUPS Z0, (R10)(R11*2)
-	VMOVUPS Z0, (R12)
-	VMOVUPS Z0, (R12)(R11*1)
-	VMOVUPS Z0, (R12)(R11*2)
-	VMOVUPS Z0, (R13)
-	JMP     block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	LEAQ       (CX)(DX*2), BX
+	ADDQ       DX, BX
+	LEAQ       (BX)(DX*2), SI
+	ADDQ       DX, SI
+	MOVQ       blocks+48(FP), DI
+	MOVQ       dst+0(FP), R8
+	MOVQ       ldd+8(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	MOVQ       act+32(FP), R8
+	MOVQ       lda+40(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	MOVQ       next+64(FP), R8
+	MOVQ       apart+72(FP), R9
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R10
+	TESTQ      R10, R10
+	JNZ        more
+	MOVQ       dst+0(FP), R10
+	MOVQ       ldd+8(FP), R11
+	LEAQ       (R10)(R11*2), R12
+	ADDQ       R11, R12
+	LEAQ       (R12)(R11*2), R13
+	ADDQ       R11, R13
+	VMOVUPS    Z0, (R10)
+	VMOVUPS    Z0, (R10)(R11*1)
+	VMOVUPS    Z0, (R10)(R11*2)
+	VMOVUPS    Z0, (R12)
+	VMOVUPS    Z0, (R12)(R11*1)
+	VMOVUPS    Z0, (R12)(R11*2)
+	VMOVUPS    Z0, (R13)
+	JMP        block
 
 more:
 block:
@@ -35779,35 +38903,101 @@ groups:
 // func vnnitile2Q3_Kx8(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile2Q3_Kx8(SB), NOSPLIT, $0-80
-	MOVQ    x+16(FP), AX
-	MOVQ    act+32(FP), CX
-	MOVQ    lda+40(FP), DX
-	LEAQ    (CX)(DX*2), BX
-	ADDQ    DX, BX
-	LEAQ    (BX)(DX*2), SI
-	ADDQ    DX, SI
-	MOVQ    blocks+48(FP), DI
-	MOVQ    next+64(FP), R8
-	MOVQ    apart+72(FP), R9
-	VPXORD  Z0, Z0, Z0
-	MOVQ    more+56(FP), R10
-	TESTQ   R10, R10
-	JNZ     more
-	MOVQ    dst+0(FP), R10
-	MOVQ    ldd+8(FP), R11
-	LEAQ    (R10)(R11*2), R12
-	ADDQ    R11, R12
-	LEAQ    (R12)(R11*2), R13
-	ADDQ    R11, R13
-	VMOVUPS Z0, (R10)
-	VMOVUPS Z0, (R10)(R11*1)
-	VMOVUPS Z0, (R10)(R11*2)
-	VMOVUPS Z0, (R12)
-	VMOVUPS Z0, (R12)(R11*1)
-	VMOVUPS Z0, (R12)(R11*2)
-	VMOVUPS Z0, (R13)
-	VMOVUPS Z0, (R13)(R11*1)
-	JMP     block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	LEAQ       (CX)(DX*2), BX
+	ADDQ       DX, BX
+	LEAQ       (BX)(DX*2), SI
+	ADDQ       DX, SI
+	MOVQ       blocks+48(FP), DI
+	MOVQ       dst+0(FP), R8
+	MOVQ       ldd+8(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	MOVQ       act+32(FP), R8
+	MOVQ       lda+40(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	MOVQ       next+64(FP), R8
+	MOVQ       apart+72(FP), R9
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R10
+	TESTQ      R10, R10
+	JNZ        more
+	MOVQ       dst+0(FP), R10
+	MOVQ       ldd+8(FP), R11
+	LEAQ       (R10)(R11*2), R12
+	ADDQ       R11, R12
+	LEAQ       (R12)(R11*2), R13
+	ADDQ       R11, R13
+	VMOVUPS    Z0, (R10)
+	VMOVUPS    Z0, (R10)(R11*1)
+	VMOVUPS    Z0, (R10)(R11*2)
+	VMOVUPS    Z0, (R12)
+	VMOVUPS    Z0, (R12)(R11*1)
+	VMOVUPS    Z0, (R12)(R11*2)
+	VMOVUPS    Z0, (R13)
+	VMOVUPS    Z0, (R13)(R11*1)
+	JMP        block
 
 more:
 block:
@@ -35959,27 +39149,56 @@ groups:
 // func vnnitile4Q3_Kx3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile4Q3_Kx3(SB), NOSPLIT, $0-80
-	MOVQ    x+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    act+32(FP), DX
-	MOVQ    lda+40(FP), BX
-	MOVQ    blocks+48(FP), SI
-	MOVQ    next+64(FP), DI
-	MOVQ    apart+72(FP), R8
-	LEAQ    (DI)(R8*1), R9
-	VPXORD  Z0, Z0, Z0
-	MOVQ    more+56(FP), R10
-	TESTQ   R10, R10
-	JNZ     more
-	MOVQ    dst+0(FP), R10
-	MOVQ    ldd+8(FP), R11
-	VMOVUPS Z0, (R10)
-	VMOVUPS Z0, 64(R10)
-	VMOVUPS Z0, (R10)(R11*1)
-	VMOVUPS Z0, 64(R10)(R11*1)
-	VMOVUPS Z0, (R10)(R11*2)
-	VMOVUPS Z0, 64(R10)(R11*2)
-	JMP     block
+	MOVQ       x+16(FP), AX
+	MOVQ       stride+24(FP), CX
+	MOVQ       act+32(FP), DX
+	MOVQ       lda+40(FP), BX
+	MOVQ       blocks+48(FP), SI
+	MOVQ       dst+0(FP), DI
+	MOVQ       ldd+8(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	MOVQ       act+32(FP), DI
+	MOVQ       lda+40(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	MOVQ       next+64(FP), DI
+	MOVQ       apart+72(FP), R8
+	LEAQ       (DI)(R8*1), R9
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R10
+	TESTQ      R10, R10
+	JNZ        more
+	MOVQ       dst+0(FP), R10
+	MOVQ       ldd+8(FP), R11
+	VMOVUPS    Z0, (R10)
+	VMOVUPS    Z0, 64(R10)
+	VMOVUPS    Z0, (R10)(R11*1)
+	VMOVUPS    Z0, 64(R10)(R11*1)
+	VMOVUPS    Z0, (R10)(R11*2)
+	VMOVUPS    Z0, 64(R10)(R11*2)
+	JMP        block
 
 more:
 block:
@@ -36133,33 +39352,71 @@ groups:
 // func vnnitile4Q3_Kx4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile4Q3_Kx4(SB), NOSPLIT, $0-80
-	MOVQ    x+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    act+32(FP), DX
-	MOVQ    lda+40(FP), BX
-	LEAQ    (DX)(BX*2), SI
-	ADDQ    BX, SI
-	MOVQ    blocks+48(FP), DI
-	MOVQ    next+64(FP), R8
-	MOVQ    apart+72(FP), R9
-	LEAQ    (R8)(R9*1), R10
-	VPXORD  Z0, Z0, Z0
-	MOVQ    more+56(FP), R11
-	TESTQ   R11, R11
-	JNZ     more
-	MOVQ    dst+0(FP), R11
-	MOVQ    ldd+8(FP), R12
-	LEAQ    (R11)(R12*2), R13
-	ADDQ    R12, R13
-	VMOVUPS Z0, (R11)
-	VMOVUPS Z0, 64(R11)
-	VMOVUPS Z0, (R11)(R12*1)
-	VMOVUPS Z0, 64(R11)(R12*1)
-	VMOVUPS Z0, (R11)(R12*2)
-	VMOVUPS Z0, 64(R11)(R12*2)
-	VMOVUPS Z0, (R13)
-	VMOVUPS Z0, 64(R13)
-	JMP     block
+	MOVQ       x+16(FP), AX
+	MOVQ       stride+24(FP), CX
+	MOVQ       act+32(FP), DX
+	MOVQ       lda+40(FP), BX
+	LEAQ       (DX)(BX*2), SI
+	ADDQ       BX, SI
+	MOVQ       blocks+48(FP), DI
+	MOVQ       dst+0(FP), R8
+	MOVQ       ldd+8(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	MOVQ       act+32(FP), R8
+	MOVQ       lda+40(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	MOVQ       next+64(FP), R8
+	MOVQ       apart+72(FP), R9
+	LEAQ       (R8)(R9*1), R10
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R11
+	TESTQ      R11, R11
+	JNZ        more
+	MOVQ       dst+0(FP), R11
+	MOVQ       ldd+8(FP), R12
+	LEAQ       (R11)(R12*2), R13
+	ADDQ       R12, R13
+	VMOVUPS    Z0, (R11)
+	VMOVUPS    Z0, 64(R11)
+	VMOVUPS    Z0, (R11)(R12*1)
+	VMOVUPS    Z0, 64(R11)(R12*1)
+	VMOVUPS    Z0, (R11)(R12*2)
+	VMOVUPS    Z0, 64(R11)(R12*2)
+	VMOVUPS    Z0, (R13)
+	VMOVUPS    Z0, 64(R13)
+	JMP        block
 
 more:
 block:
@@ -36352,35 +39609,82 @@ groups:
 // func vnnitile4Q3_Kx5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile4Q3_Kx5(SB), NOSPLIT, $0-80
-	MOVQ    x+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    act+32(FP), DX
-	MOVQ    lda+40(FP), BX
-	LEAQ    (DX)(BX*2), SI
-	ADDQ    BX, SI
-	MOVQ    blocks+48(FP), DI
-	MOVQ    next+64(FP), R8
-	MOVQ    apart+72(FP), R9
-	LEAQ    (R8)(R9*1), R10
-	VPXORD  Z0, Z0, Z0
-	MOVQ    more+56(FP), R11
-	TESTQ   R11, R11
-	JNZ     more
-	MOVQ    dst+0(FP), R11
-	MOVQ    ldd+8(FP), R12
-	LEAQ    (R11)(R12*2), R13
-	ADDQ    R12, R13
-	VMOVUPS Z0, (R11)
-	VMOVUPS Z0, 64(R11)
-	VMOVUPS Z0, (R11)(R12*1)
-	VMOVUPS Z0, 64(R11)(R12*1)
-	VMOVUPS Z0, (R11)(R12*2)
-	VMOVUPS Z0, 64(R11)(R12*2)
-	VMOVUPS Z0, (R13)
-	VMOVUPS Z0, 64(R13)
-	VMOVUPS Z0, (R13)(R12*1)
-	VMOVUPS Z0, 64(R13)(R12*1)
-	JMP     block
+	MOVQ       x+16(FP), AX
+	MOVQ       stride+24(FP), CX
+	MOVQ       act+32(FP), DX
+	MOVQ       lda+40(FP), BX
+	LEAQ       (DX)(BX*2), SI
+	ADDQ       BX, SI
+	MOVQ       blocks+48(FP), DI
+	MOVQ       dst+0(FP), R8
+	MOVQ       ldd+8(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	MOVQ       act+32(FP), R8
+	MOVQ       lda+40(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	MOVQ       next+64(FP), R8
+	MOVQ       apart+72(FP), R9
+	LEAQ       (R8)(R9*1), R10
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R11
+	TESTQ      R11, R11
+	JNZ        more
+	MOVQ       dst+0(FP), R11
+	MOVQ       ldd+8(FP), R12
+	LEAQ       (R11)(R12*2), R13
+	ADDQ       R12, R13
+	VMOVUPS    Z0, (R11)
+	VMOVUPS    Z0, 64(R11)
+	VMOVUPS    Z0, (R11)(R12*1)
+	VMOVUPS    Z0, 64(R11)(R12*1)
+	VMOVUPS    Z0, (R11)(R12*2)
+	VMOVUPS    Z0, 64(R11)(R12*2)
+	VMOVUPS    Z0, (R13)
+	VMOVUPS    Z0, 64(R13)
+	VMOVUPS    Z0, (R13)(R12*1)
+	VMOVUPS    Z0, 64(R13)(R12*1)
+	JMP        block
 
 more:
 block:
@@ -36609,37 +39913,93 @@ groups:
 // func vnnitile4Q3_Kx6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile4Q3_Kx6(SB), NOSPLIT, $0-80
-	MOVQ    x+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    act+32(FP), DX
-	MOVQ    lda+40(FP), BX
-	LEAQ    (DX)(BX*2), SI
-	ADDQ    BX, SI
-	MOVQ    blocks+48(FP), DI
-	MOVQ    next+64(FP), R8
-	MOVQ    apart+72(FP), R9
-	LEAQ    (R8)(R9*1), R10
-	VPXORD  Z0, Z0, Z0
-	MOVQ    more+56(FP), R11
-	TESTQ   R11, R11
-	JNZ     more
-	MOVQ    dst+0(FP), R11
-	MOVQ    ldd+8(FP), R12
-	LEAQ    (R11)(R12*2), R13
-	ADDQ    R12, R13
-	VMOVUPS Z0, (R11)
-	VMOVUPS Z0, 64(R11)
-	VMOVUPS Z0, (R11)(R12*1)
-	VMOVUPS Z0, 64(R11)(R12*1)
-	VMOVUPS Z0, (R11)(R12*2)
-	VMOVUPS Z0, 64(R11)(R12*2)
-	VMOVUPS Z0, (R13)
-	VMOVUPS Z0, 64(R13)
-	VMOVUPS Z0, (R13)(R12*1)
-	VMOVUPS Z0, 64(R13)(R12*1)
-	VMOVUPS Z0, (R13)(R12*2)
-	VMOVUPS Z0, 64(R13)(R12*2)
-	JMP     block
+	MOVQ       x+16(FP), AX
+	MOVQ       stride+24(FP), CX
+	MOVQ       act+32(FP), DX
+	MOVQ       lda+40(FP), BX
+	LEAQ       (DX)(BX*2), SI
+	ADDQ       BX, SI
+	MOVQ       blocks+48(FP), DI
+	MOVQ       dst+0(FP), R8
+	MOVQ       ldd+8(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	MOVQ       act+32(FP), R8
+	MOVQ       lda+40(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	MOVQ       next+64(FP), R8
+	MOVQ       apart+72(FP), R9
+	LEAQ       (R8)(R9*1), R10
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R11
+	TESTQ      R11, R11
+	JNZ        more
+	MOVQ       dst+0(FP), R11
+	MOVQ       ldd+8(FP), R12
+	LEAQ       (R11)(R12*2), R13
+	ADDQ       R12, R13
+	VMOVUPS    Z0, (R11)
+	VMOVUPS    Z0, 64(R11)
+	VMOVUPS    Z0, (R11)(R12*1)
+	VMOVUPS    Z0, 64(R11)(R12*1)
+	VMOVUPS    Z0, (R11)(R12*2)
+	VMOVUPS    Z0, 64(R11)(R12*2)
+	VMOVUPS    Z0, (R13)
+	VMOVUPS    Z0, 64(R13)
+	VMOVUPS    Z0, (R13)(R12*1)
+	VMOVUPS    Z0, 64(R13)(R12*1)
+	VMOVUPS    Z0, (R13)(R12*2)
+	VMOVUPS    Z0, 64(R13)(R12*2)
+	JMP        block
 
 more:
 block:
@@ -37235,6 +40595,40 @@ TEXT ·vnnitile2Q4_Kx4(SB), NOSPLIT, $0-80
 	LEAQ         (CX)(DX*2), BX
 	ADDQ         DX, BX
 	MOVQ         blocks+48(FP), SI
+	MOVQ         dst+0(FP), DI
+	MOVQ         ldd+8(FP), R8
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	MOVQ         act+32(FP), DI
+	MOVQ         lda+40(FP), R8
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	PREFETCHT0   64(DI)
+	PREFETCHT0   128(DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	PREFETCHT0   64(DI)
+	PREFETCHT0   128(DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	PREFETCHT0   64(DI)
+	PREFETCHT0   128(DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	PREFETCHT0   64(DI)
+	PREFETCHT0   128(DI)
 	MOVQ         next+64(FP), DI
 	MOVQ         apart+72(FP), R8
 	VPXORD       Z0, Z0, Z0
@@ -37400,6 +40794,48 @@ TEXT ·vnnitile2Q4_Kx5(SB), NOSPLIT, $0-80
 	LEAQ         (CX)(DX*2), BX
 	ADDQ         DX, BX
 	MOVQ         blocks+48(FP), SI
+	MOVQ         dst+0(FP), DI
+	MOVQ         ldd+8(FP), R8
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	MOVQ         act+32(FP), DI
+	MOVQ         lda+40(FP), R8
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	PREFETCHT0   64(DI)
+	PREFETCHT0   128(DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	PREFETCHT0   64(DI)
+	PREFETCHT0   128(DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	PREFETCHT0   64(DI)
+	PREFETCHT0   128(DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	PREFETCHT0   64(DI)
+	PREFETCHT0   128(DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	PREFETCHT0   64(DI)
+	PREFETCHT0   128(DI)
 	MOVQ         next+64(FP), DI
 	MOVQ         apart+72(FP), R8
 	VPXORD       Z0, Z0, Z0
@@ -37590,6 +41026,56 @@ TEXT ·vnnitile2Q4_Kx6(SB), NOSPLIT, $0-80
 	LEAQ         (CX)(DX*2), BX
 	ADDQ         DX, BX
 	MOVQ         blocks+48(FP), SI
+	MOVQ         dst+0(FP), DI
+	MOVQ         ldd+8(FP), R8
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	MOVQ         act+32(FP), DI
+	MOVQ         lda+40(FP), R8
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	PREFETCHT0   64(DI)
+	PREFETCHT0   128(DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	PREFETCHT0   64(DI)
+	PREFETCHT0   128(DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	PREFETCHT0   64(DI)
+	PREFETCHT0   128(DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	PREFETCHT0   64(DI)
+	PREFETCHT0   128(DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	PREFETCHT0   64(DI)
+	PREFETCHT0   128(DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	PREFETCHT0   64(DI)
+	PREFETCHT0   128(DI)
 	MOVQ         next+64(FP), DI
 	MOVQ         apart+72(FP), R8
 	VPXORD       Z0, Z0, Z0
@@ -37807,6 +41293,64 @@ TEXT ·vnnitile2Q4_Kx7(SB), NOSPLIT, $0-80
 	LEAQ         (BX)(DX*2), SI
 	ADDQ         DX, SI
 	MOVQ         blocks+48(FP), DI
+	MOVQ         dst+0(FP), R8
+	MOVQ         ldd+8(FP), R9
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	MOVQ         act+32(FP), R8
+	MOVQ         lda+40(FP), R9
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
 	MOVQ         next+64(FP), R8
 	MOVQ         apart+72(FP), R9
 	VPXORD       Z0, Z0, Z0
@@ -38054,6 +41598,72 @@ TEXT ·vnnitile2Q4_Kx8(SB), NOSPLIT, $0-80
 	LEAQ         (BX)(DX*2), SI
 	ADDQ         DX, SI
 	MOVQ         blocks+48(FP), DI
+	MOVQ         dst+0(FP), R8
+	MOVQ         ldd+8(FP), R9
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	MOVQ         act+32(FP), R8
+	MOVQ         lda+40(FP), R9
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
 	MOVQ         next+64(FP), R8
 	MOVQ         apart+72(FP), R9
 	VPXORD       Z0, Z0, Z0
@@ -38323,6 +41933,35 @@ TEXT ·vnnitile4Q4_Kx3(SB), NOSPLIT, $0-80
 	MOVQ         act+32(FP), DX
 	MOVQ         lda+40(FP), BX
 	MOVQ         blocks+48(FP), SI
+	MOVQ         dst+0(FP), DI
+	MOVQ         ldd+8(FP), R8
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	PREFETCHT0   64(DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	PREFETCHT0   64(DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	PREFETCHT0   64(DI)
+	MOVQ         act+32(FP), DI
+	MOVQ         lda+40(FP), R8
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	PREFETCHT0   64(DI)
+	PREFETCHT0   128(DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	PREFETCHT0   64(DI)
+	PREFETCHT0   128(DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	PREFETCHT0   64(DI)
+	PREFETCHT0   128(DI)
 	MOVQ         next+64(FP), DI
 	MOVQ         apart+72(FP), R8
 	LEAQ         (DI)(R8*1), R9
@@ -38582,6 +42221,44 @@ TEXT ·vnnitile4Q4_Kx4(SB), NOSPLIT, $0-80
 	LEAQ         (DX)(BX*2), SI
 	ADDQ         BX, SI
 	MOVQ         blocks+48(FP), DI
+	MOVQ         dst+0(FP), R8
+	MOVQ         ldd+8(FP), R9
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	MOVQ         act+32(FP), R8
+	MOVQ         lda+40(FP), R9
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
 	MOVQ         next+64(FP), R8
 	MOVQ         apart+72(FP), R9
 	LEAQ         (R8)(R9*1), R10
@@ -38904,6 +42581,53 @@ TEXT ·vnnitile4Q4_Kx5(SB), NOSPLIT, $0-80
 	LEAQ         (DX)(BX*2), SI
 	ADDQ         BX, SI
 	MOVQ         blocks+48(FP), DI
+	MOVQ         dst+0(FP), R8
+	MOVQ         ldd+8(FP), R9
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	MOVQ         act+32(FP), R8
+	MOVQ         lda+40(FP), R9
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
 	MOVQ         next+64(FP), R8
 	MOVQ         apart+72(FP), R9
 	LEAQ         (R8)(R9*1), R10
@@ -39284,6 +43008,62 @@ TEXT ·vnnitile4Q4_Kx6(SB), NOSPLIT, $0-80
 	LEAQ         (DX)(BX*2), SI
 	ADDQ         BX, SI
 	MOVQ         blocks+48(FP), DI
+	MOVQ         dst+0(FP), R8
+	MOVQ         ldd+8(FP), R9
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	MOVQ         act+32(FP), R8
+	MOVQ         lda+40(FP), R9
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
 	MOVQ         next+64(FP), R8
 	MOVQ         apart+72(FP), R9
 	LEAQ         (R8)(R9*1), R10
@@ -40245,6 +44025,40 @@ TEXT ·vnnitile2Q5_Kx4(SB), NOSPLIT, $0-80
 	LEAQ         (CX)(DX*2), BX
 	ADDQ         DX, BX
 	MOVQ         blocks+48(FP), SI
+	MOVQ         dst+0(FP), DI
+	MOVQ         ldd+8(FP), R8
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	MOVQ         act+32(FP), DI
+	MOVQ         lda+40(FP), R8
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	PREFETCHT0   64(DI)
+	PREFETCHT0   128(DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	PREFETCHT0   64(DI)
+	PREFETCHT0   128(DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	PREFETCHT0   64(DI)
+	PREFETCHT0   128(DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	PREFETCHT0   64(DI)
+	PREFETCHT0   128(DI)
 	MOVQ         next+64(FP), DI
 	MOVQ         apart+72(FP), R8
 	VPXORD       Z0, Z0, Z0
@@ -40410,6 +44224,48 @@ TEXT ·vnnitile2Q5_Kx5(SB), NOSPLIT, $0-80
 	LEAQ         (CX)(DX*2), BX
 	ADDQ         DX, BX
 	MOVQ         blocks+48(FP), SI
+	MOVQ         dst+0(FP), DI
+	MOVQ         ldd+8(FP), R8
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	MOVQ         act+32(FP), DI
+	MOVQ         lda+40(FP), R8
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	PREFETCHT0   64(DI)
+	PREFETCHT0   128(DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	PREFETCHT0   64(DI)
+	PREFETCHT0   128(DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	PREFETCHT0   64(DI)
+	PREFETCHT0   128(DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	PREFETCHT0   64(DI)
+	PREFETCHT0   128(DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	PREFETCHT0   64(DI)
+	PREFETCHT0   128(DI)
 	MOVQ         next+64(FP), DI
 	MOVQ         apart+72(FP), R8
 	VPXORD       Z0, Z0, Z0
@@ -40600,6 +44456,56 @@ TEXT ·vnnitile2Q5_Kx6(SB), NOSPLIT, $0-80
 	LEAQ         (CX)(DX*2), BX
 	ADDQ         DX, BX
 	MOVQ         blocks+48(FP), SI
+	MOVQ         dst+0(FP), DI
+	MOVQ         ldd+8(FP), R8
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	MOVQ         act+32(FP), DI
+	MOVQ         lda+40(FP), R8
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	PREFETCHT0   64(DI)
+	PREFETCHT0   128(DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	PREFETCHT0   64(DI)
+	PREFETCHT0   128(DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	PREFETCHT0   64(DI)
+	PREFETCHT0   128(DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	PREFETCHT0   64(DI)
+	PREFETCHT0   128(DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	PREFETCHT0   64(DI)
+	PREFETCHT0   128(DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	PREFETCHT0   64(DI)
+	PREFETCHT0   128(DI)
 	MOVQ         next+64(FP), DI
 	MOVQ         apart+72(FP), R8
 	VPXORD       Z0, Z0, Z0
@@ -40817,6 +44723,64 @@ TEXT ·vnnitile2Q5_Kx7(SB), NOSPLIT, $0-80
 	LEAQ         (BX)(DX*2), SI
 	ADDQ         DX, SI
 	MOVQ         blocks+48(FP), DI
+	MOVQ         dst+0(FP), R8
+	MOVQ         ldd+8(FP), R9
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	MOVQ         act+32(FP), R8
+	MOVQ         lda+40(FP), R9
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
 	MOVQ         next+64(FP), R8
 	MOVQ         apart+72(FP), R9
 	VPXORD       Z0, Z0, Z0
@@ -41064,6 +45028,72 @@ TEXT ·vnnitile2Q5_Kx8(SB), NOSPLIT, $0-80
 	LEAQ         (BX)(DX*2), SI
 	ADDQ         DX, SI
 	MOVQ         blocks+48(FP), DI
+	MOVQ         dst+0(FP), R8
+	MOVQ         ldd+8(FP), R9
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	MOVQ         act+32(FP), R8
+	MOVQ         lda+40(FP), R9
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
 	MOVQ         next+64(FP), R8
 	MOVQ         apart+72(FP), R9
 	VPXORD       Z0, Z0, Z0
@@ -41333,6 +45363,35 @@ TEXT ·vnnitile4Q5_Kx3(SB), NOSPLIT, $0-80
 	MOVQ         act+32(FP), DX
 	MOVQ         lda+40(FP), BX
 	MOVQ         blocks+48(FP), SI
+	MOVQ         dst+0(FP), DI
+	MOVQ         ldd+8(FP), R8
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	PREFETCHT0   64(DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	PREFETCHT0   64(DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	PREFETCHT0   64(DI)
+	MOVQ         act+32(FP), DI
+	MOVQ         lda+40(FP), R8
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	PREFETCHT0   64(DI)
+	PREFETCHT0   128(DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	PREFETCHT0   64(DI)
+	PREFETCHT0   128(DI)
+	ADDQ         R8, DI
+	PREFETCHT0   (DI)
+	PREFETCHT0   64(DI)
+	PREFETCHT0   128(DI)
 	MOVQ         next+64(FP), DI
 	MOVQ         apart+72(FP), R8
 	LEAQ         (DI)(R8*1), R9
@@ -41592,6 +45651,44 @@ TEXT ·vnnitile4Q5_Kx4(SB), NOSPLIT, $0-80
 	LEAQ         (DX)(BX*2), SI
 	ADDQ         BX, SI
 	MOVQ         blocks+48(FP), DI
+	MOVQ         dst+0(FP), R8
+	MOVQ         ldd+8(FP), R9
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	MOVQ         act+32(FP), R8
+	MOVQ         lda+40(FP), R9
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
 	MOVQ         next+64(FP), R8
 	MOVQ         apart+72(FP), R9
 	LEAQ         (R8)(R9*1), R10
@@ -41914,6 +46011,53 @@ TEXT ·vnnitile4Q5_Kx5(SB), NOSPLIT, $0-80
 	LEAQ         (DX)(BX*2), SI
 	ADDQ         BX, SI
 	MOVQ         blocks+48(FP), DI
+	MOVQ         dst+0(FP), R8
+	MOVQ         ldd+8(FP), R9
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	MOVQ         act+32(FP), R8
+	MOVQ         lda+40(FP), R9
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
 	MOVQ         next+64(FP), R8
 	MOVQ         apart+72(FP), R9
 	LEAQ         (R8)(R9*1), R10
@@ -42294,6 +46438,62 @@ TEXT ·vnnitile4Q5_Kx6(SB), NOSPLIT, $0-80
 	LEAQ         (DX)(BX*2), SI
 	ADDQ         BX, SI
 	MOVQ         blocks+48(FP), DI
+	MOVQ         dst+0(FP), R8
+	MOVQ         ldd+8(FP), R9
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	MOVQ         act+32(FP), R8
+	MOVQ         lda+40(FP), R9
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
+	ADDQ         R9, R8
+	PREFETCHT0   (R8)
+	PREFETCHT0   64(R8)
+	PREFETCHT0   128(R8)
 	MOVQ         next+64(FP), R8
 	MOVQ         apart+72(FP), R9
 	LEAQ         (R8)(R9*1), R10
@@ -43353,27 +47553,61 @@ block:
 // func vnnitile2Q6_Kx4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile2Q6_Kx4(SB), NOSPLIT, $0-80
-	MOVQ    x+16(FP), AX
-	MOVQ    act+32(FP), CX
-	MOVQ    lda+40(FP), DX
-	LEAQ    (CX)(DX*2), BX
-	ADDQ    DX, BX
-	MOVQ    blocks+48(FP), SI
-	MOVQ    next+64(FP), DI
-	MOVQ    apart+72(FP), R8
-	VPXORD  Z0, Z0, Z0
-	MOVQ    more+56(FP), R9
-	TESTQ   R9, R9
-	JNZ     more
-	MOVQ    dst+0(FP), R9
-	MOVQ    ldd+8(FP), R10
-	LEAQ    (R9)(R10*2), R11
-	ADDQ    R10, R11
-	VMOVUPS Z0, (R9)
-	VMOVUPS Z0, (R9)(R10*1)
-	VMOVUPS Z0, (R9)(R10*2)
-	VMOVUPS Z0, (R11)
-	JMP     block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	LEAQ       (CX)(DX*2), BX
+	ADDQ       DX, BX
+	MOVQ       blocks+48(FP), SI
+	MOVQ       dst+0(FP), DI
+	MOVQ       ldd+8(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	MOVQ       act+32(FP), DI
+	MOVQ       lda+40(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	MOVQ       next+64(FP), DI
+	MOVQ       apart+72(FP), R8
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R9
+	TESTQ      R9, R9
+	JNZ        more
+	MOVQ       dst+0(FP), R9
+	MOVQ       ldd+8(FP), R10
+	LEAQ       (R9)(R10*2), R11
+	ADDQ       R10, R11
+	VMOVUPS    Z0, (R9)
+	VMOVUPS    Z0, (R9)(R10*1)
+	VMOVUPS    Z0, (R9)(R10*2)
+	VMOVUPS    Z0, (R11)
+	JMP        block
 
 more:
 block:
@@ -43484,28 +47718,70 @@ groups:
 // func vnnitile2Q6_Kx5(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile2Q6_Kx5(SB), NOSPLIT, $0-80
-	MOVQ    x+16(FP), AX
-	MOVQ    act+32(FP), CX
-	MOVQ    lda+40(FP), DX
-	LEAQ    (CX)(DX*2), BX
-	ADDQ    DX, BX
-	MOVQ    blocks+48(FP), SI
-	MOVQ    next+64(FP), DI
-	MOVQ    apart+72(FP), R8
-	VPXORD  Z0, Z0, Z0
-	MOVQ    more+56(FP), R9
-	TESTQ   R9, R9
-	JNZ     more
-	MOVQ    dst+0(FP), R9
-	MOVQ    ldd+8(FP), R10
-	LEAQ    (R9)(R10*2), R11
-	ADDQ    R10, R11
-	VMOVUPS Z0, (R9)
-	VMOVUPS Z0, (R9)(R10*1)
-	VMOVUPS Z0, (R9)(R10*2)
-	VMOVUPS Z0, (R11)
-	VMOVUPS Z0, (R11)(R10*1)
-	JMP     block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	LEAQ       (CX)(DX*2), BX
+	ADDQ       DX, BX
+	MOVQ       blocks+48(FP), SI
+	MOVQ       dst+0(FP), DI
+	MOVQ       ldd+8(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	MOVQ       act+32(FP), DI
+	MOVQ       lda+40(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	MOVQ       next+64(FP), DI
+	MOVQ       apart+72(FP), R8
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R9
+	TESTQ      R9, R9
+	JNZ        more
+	MOVQ       dst+0(FP), R9
+	MOVQ       ldd+8(FP), R10
+	LEAQ       (R9)(R10*2), R11
+	ADDQ       R10, R11
+	VMOVUPS    Z0, (R9)
+	VMOVUPS    Z0, (R9)(R10*1)
+	VMOVUPS    Z0, (R9)(R10*2)
+	VMOVUPS    Z0, (R11)
+	VMOVUPS    Z0, (R11)(R10*1)
+	JMP        block
 
 more:
 block:
@@ -43634,29 +47910,79 @@ groups:
 // func vnnitile2Q6_Kx6(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile2Q6_Kx6(SB), NOSPLIT, $0-80
-	MOVQ    x+16(FP), AX
-	MOVQ    act+32(FP), CX
-	MOVQ    lda+40(FP), DX
-	LEAQ    (CX)(DX*2), BX
-	ADDQ    DX, BX
-	MOVQ    blocks+48(FP), SI
-	MOVQ    next+64(FP), DI
-	MOVQ    apart+72(FP), R8
-	VPXORD  Z0, Z0, Z0
-	MOVQ    more+56(FP), R9
-	TESTQ   R9, R9
-	JNZ     more
-	MOVQ    dst+0(FP), R9
-	MOVQ    ldd+8(FP), R10
-	LEAQ    (R9)(R10*2), R11
-	ADDQ    R10, R11
-	VMOVUPS Z0, (R9)
-	VMOVUPS Z0, (R9)(R10*1)
-	VMOVUPS Z0, (R9)(R10*2)
-	VMOVUPS Z0, (R11)
-	VMOVUPS Z0, (R11)(R10*1)
-	VMOVUPS Z0, (R11)(R10*2)
-	JMP     block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	LEAQ       (CX)(DX*2), BX
+	ADDQ       DX, BX
+	MOVQ       blocks+48(FP), SI
+	MOVQ       dst+0(FP), DI
+	MOVQ       ldd+8(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	MOVQ       act+32(FP), DI
+	MOVQ       lda+40(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	MOVQ       next+64(FP), DI
+	MOVQ       apart+72(FP), R8
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R9
+	TESTQ      R9, R9
+	JNZ        more
+	MOVQ       dst+0(FP), R9
+	MOVQ       ldd+8(FP), R10
+	LEAQ       (R9)(R10*2), R11
+	ADDQ       R10, R11
+	VMOVUPS    Z0, (R9)
+	VMOVUPS    Z0, (R9)(R10*1)
+	VMOVUPS    Z0, (R9)(R10*2)
+	VMOVUPS    Z0, (R11)
+	VMOVUPS    Z0, (R11)(R10*1)
+	VMOVUPS    Z0, (R11)(R10*2)
+	JMP        block
 
 more:
 block:
@@ -43803,34 +48129,92 @@ groups:
 // func vnnitile2Q6_Kx7(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile2Q6_Kx7(SB), NOSPLIT, $0-80
-	MOVQ    x+16(FP), AX
-	MOVQ    act+32(FP), CX
-	MOVQ    lda+40(FP), DX
-	LEAQ    (CX)(DX*2), BX
-	ADDQ    DX, BX
-	LEAQ    (BX)(DX*2), SI
-	ADDQ    DX, SI
-	MOVQ    blocks+48(FP), DI
-	MOVQ    next+64(FP), R8
-	MOVQ    apart+72(FP), R9
-	VPXORD  Z0, Z0, Z0
-	MOVQ    more+56(FP), R10
-	TESTQ   R10, R10
-	JNZ     more
-	MOVQ    dst+0(FP), R10
-	MOVQ    ldd+8(FP), R11
-	LEAQ    (R10)(R11*2), R12
-	ADDQ    R11, R12
-	LEAQ    (R12)(R11*2), R13
-	ADDQ    R11, R13
-	VMOVUPS Z0, (R10)
-	VMOVUPS Z0, (R10)(R11*1)
-	VMOVUPS Z0, (R10)(R11*2)
-	VMOVUPS Z0, (R12)
-	VMOVUPS Z0, (R12)(R11*1)
-	VMOVUPS Z0, (R12)(R11*2)
-	VMOVUPS Z0, (R13)
-	JMP     block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	LEAQ       (CX)(DX*2), BX
+	ADDQ       DX, BX
+	LEAQ       (BX)(DX*2), SI
+	ADDQ       DX, SI
+	MOVQ       blocks+48(FP), DI
+	MOVQ       dst+0(FP), R8
+	MOVQ       ldd+8(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	MOVQ       act+32(FP), R8
+	MOVQ       lda+40(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	MOVQ       next+64(FP), R8
+	MOVQ       apart+72(FP), R9
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R10
+	TESTQ      R10, R10
+	JNZ        more
+	MOVQ       dst+0(FP), R10
+	MOVQ       ldd+8(FP), R11
+	LEAQ       (R10)(R11*2), R12
+	ADDQ       R11, R12
+	LEAQ       (R12)(R11*2), R13
+	ADDQ       R11, R13
+	VMOVUPS    Z0, (R10)
+	VMOVUPS    Z0, (R10)(R11*1)
+	VMOVUPS    Z0, (R10)(R11*2)
+	VMOVUPS    Z0, (R12)
+	VMOVUPS    Z0, (R12)(R11*1)
+	VMOVUPS    Z0, (R12)(R11*2)
+	VMOVUPS    Z0, (R13)
+	JMP        block
 
 more:
 block:
@@ -43998,35 +48382,101 @@ groups:
 // func vnnitile2Q6_Kx8(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile2Q6_Kx8(SB), NOSPLIT, $0-80
-	MOVQ    x+16(FP), AX
-	MOVQ    act+32(FP), CX
-	MOVQ    lda+40(FP), DX
-	LEAQ    (CX)(DX*2), BX
-	ADDQ    DX, BX
-	LEAQ    (BX)(DX*2), SI
-	ADDQ    DX, SI
-	MOVQ    blocks+48(FP), DI
-	MOVQ    next+64(FP), R8
-	MOVQ    apart+72(FP), R9
-	VPXORD  Z0, Z0, Z0
-	MOVQ    more+56(FP), R10
-	TESTQ   R10, R10
-	JNZ     more
-	MOVQ    dst+0(FP), R10
-	MOVQ    ldd+8(FP), R11
-	LEAQ    (R10)(R11*2), R12
-	ADDQ    R11, R12
-	LEAQ    (R12)(R11*2), R13
-	ADDQ    R11, R13
-	VMOVUPS Z0, (R10)
-	VMOVUPS Z0, (R10)(R11*1)
-	VMOVUPS Z0, (R10)(R11*2)
-	VMOVUPS Z0, (R12)
-	VMOVUPS Z0, (R12)(R11*1)
-	VMOVUPS Z0, (R12)(R11*2)
-	VMOVUPS Z0, (R13)
-	VMOVUPS Z0, (R13)(R11*1)
-	JMP     block
+	MOVQ       x+16(FP), AX
+	MOVQ       act+32(FP), CX
+	MOVQ       lda+40(FP), DX
+	LEAQ       (CX)(DX*2), BX
+	ADDQ       DX, BX
+	LEAQ       (BX)(DX*2), SI
+	ADDQ       DX, SI
+	MOVQ       blocks+48(FP), DI
+	MOVQ       dst+0(FP), R8
+	MOVQ       ldd+8(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	MOVQ       act+32(FP), R8
+	MOVQ       lda+40(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	MOVQ       next+64(FP), R8
+	MOVQ       apart+72(FP), R9
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R10
+	TESTQ      R10, R10
+	JNZ        more
+	MOVQ       dst+0(FP), R10
+	MOVQ       ldd+8(FP), R11
+	LEAQ       (R10)(R11*2), R12
+	ADDQ       R11, R12
+	LEAQ       (R12)(R11*2), R13
+	ADDQ       R11, R13
+	VMOVUPS    Z0, (R10)
+	VMOVUPS    Z0, (R10)(R11*1)
+	VMOVUPS    Z0, (R10)(R11*2)
+	VMOVUPS    Z0, (R12)
+	VMOVUPS    Z0, (R12)(R11*1)
+	VMOVUPS    Z0, (R12)(R11*2)
+	VMOVUPS    Z0, (R13)
+	VMOVUPS    Z0, (R13)(R11*1)
+	JMP        block
 
 more:
 block:
@@ -44212,25 +48662,45 @@ groups:
 // func vnnitile4Q6_Kx2(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile4Q6_Kx2(SB), NOSPLIT, $0-80
-	MOVQ    x+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    act+32(FP), DX
-	MOVQ    lda+40(FP), BX
-	MOVQ    blocks+48(FP), SI
-	MOVQ    next+64(FP), DI
-	MOVQ    apart+72(FP), R8
-	LEAQ    (DI)(R8*1), R9
-	VPXORD  Z0, Z0, Z0
-	MOVQ    more+56(FP), R10
-	TESTQ   R10, R10
-	JNZ     more
-	MOVQ    dst+0(FP), R10
-	MOVQ    ldd+8(FP), R11
-	VMOVUPS Z0, (R10)
-	VMOVUPS Z0, 64(R10)
-	VMOVUPS Z0, (R10)(R11*1)
-	VMOVUPS Z0, 64(R10)(R11*1)
-	JMP     block
+	MOVQ       x+16(FP), AX
+	MOVQ       stride+24(FP), CX
+	MOVQ       act+32(FP), DX
+	MOVQ       lda+40(FP), BX
+	MOVQ       blocks+48(FP), SI
+	MOVQ       dst+0(FP), DI
+	MOVQ       ldd+8(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	MOVQ       act+32(FP), DI
+	MOVQ       lda+40(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	MOVQ       next+64(FP), DI
+	MOVQ       apart+72(FP), R8
+	LEAQ       (DI)(R8*1), R9
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R10
+	TESTQ      R10, R10
+	JNZ        more
+	MOVQ       dst+0(FP), R10
+	MOVQ       ldd+8(FP), R11
+	VMOVUPS    Z0, (R10)
+	VMOVUPS    Z0, 64(R10)
+	VMOVUPS    Z0, (R10)(R11*1)
+	VMOVUPS    Z0, 64(R10)(R11*1)
+	JMP        block
 
 more:
 block:
@@ -44368,27 +48838,56 @@ groups:
 // func vnnitile4Q6_Kx3(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile4Q6_Kx3(SB), NOSPLIT, $0-80
-	MOVQ    x+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    act+32(FP), DX
-	MOVQ    lda+40(FP), BX
-	MOVQ    blocks+48(FP), SI
-	MOVQ    next+64(FP), DI
-	MOVQ    apart+72(FP), R8
-	LEAQ    (DI)(R8*1), R9
-	VPXORD  Z0, Z0, Z0
-	MOVQ    more+56(FP), R10
-	TESTQ   R10, R10
-	JNZ     more
-	MOVQ    dst+0(FP), R10
-	MOVQ    ldd+8(FP), R11
-	VMOVUPS Z0, (R10)
-	VMOVUPS Z0, 64(R10)
-	VMOVUPS Z0, (R10)(R11*1)
-	VMOVUPS Z0, 64(R10)(R11*1)
-	VMOVUPS Z0, (R10)(R11*2)
-	VMOVUPS Z0, 64(R10)(R11*2)
-	JMP     block
+	MOVQ       x+16(FP), AX
+	MOVQ       stride+24(FP), CX
+	MOVQ       act+32(FP), DX
+	MOVQ       lda+40(FP), BX
+	MOVQ       blocks+48(FP), SI
+	MOVQ       dst+0(FP), DI
+	MOVQ       ldd+8(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	MOVQ       act+32(FP), DI
+	MOVQ       lda+40(FP), R8
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	ADDQ       R8, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
+	PREFETCHT0 128(DI)
+	MOVQ       next+64(FP), DI
+	MOVQ       apart+72(FP), R8
+	LEAQ       (DI)(R8*1), R9
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R10
+	TESTQ      R10, R10
+	JNZ        more
+	MOVQ       dst+0(FP), R10
+	MOVQ       ldd+8(FP), R11
+	VMOVUPS    Z0, (R10)
+	VMOVUPS    Z0, 64(R10)
+	VMOVUPS    Z0, (R10)(R11*1)
+	VMOVUPS    Z0, 64(R10)(R11*1)
+	VMOVUPS    Z0, (R10)(R11*2)
+	VMOVUPS    Z0, 64(R10)(R11*2)
+	JMP        block
 
 more:
 block:
@@ -44570,33 +49069,71 @@ groups:
 // func vnnitile4Q6_Kx4(dst *float32, ldd int, x *byte, stride int, act *byte, lda int, blocks int, more int, next *byte, apart int)
 // Requires: AVX, AVX512F, AVX512VL, AVX512_VNNI, MMX+
 TEXT ·vnnitile4Q6_Kx4(SB), NOSPLIT, $0-80
-	MOVQ    x+16(FP), AX
-	MOVQ    stride+24(FP), CX
-	MOVQ    act+32(FP), DX
-	MOVQ    lda+40(FP), BX
-	LEAQ    (DX)(BX*2), SI
-	ADDQ    BX, SI
-	MOVQ    blocks+48(FP), DI
-	MOVQ    next+64(FP), R8
-	MOVQ    apart+72(FP), R9
-	LEAQ    (R8)(R9*1), R10
-	VPXORD  Z0, Z0, Z0
-	MOVQ    more+56(FP), R11
-	TESTQ   R11, R11
-	JNZ     more
-	MOVQ    dst+0(FP), R11
-	MOVQ    ldd+8(FP), R12
-	LEAQ    (R11)(R12*2), R13
-	ADDQ    R12, R13
-	VMOVUPS Z0, (R11)
-	VMOVUPS Z0, 64(R11)
-	VMOVUPS Z0, (R11)(R12*1)
-	VMOVUPS Z0, 64(R11)(R12*1)
-	VMOVUPS Z0, (R11)(R12*2)
-	VMOVUPS Z0, 64(R11)(R12*2)
-	VMOVUPS Z0, (R13)
-	VMOVUPS Z0, 64(R13)
-	JMP     block
+	MOVQ       x+16(FP), AX
+	MOVQ       stride+24(FP), CX
+	MOVQ       act+32(FP), DX
+	MOVQ       lda+40(FP), BX
+	LEAQ       (DX)(BX*2), SI
+	ADDQ       BX, SI
+	MOVQ       blocks+48(FP), DI
+	MOVQ       dst+0(FP), R8
+	MOVQ       ldd+8(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	MOVQ       act+32(FP), R8
+	MOVQ       lda+40(FP), R9
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	PREFETCHT0 128(R8)
+	MOVQ       next+64(FP), R8
+	MOVQ       apart+72(FP), R9
+	LEAQ       (R8)(R9*1), R10
+	VPXORD     Z0, Z0, Z0
+	MOVQ       more+56(FP), R11
+	TESTQ      R11, R11
+	JNZ        more
+	MOVQ       dst+0(FP), R11
+	MOVQ       ldd+8(FP), R12
+	LEAQ       (R11)(R12*2), R13
+	ADDQ       R12, R13
+	VMOVUPS    Z0, (R11)
+	VMOVUPS    Z0, 64(R11)
+	VMOVUPS    Z0, (R11)(R12*1)
+	VMOVUPS    Z0, 64(R11)(R12*1)
+	VMOVUPS    Z0, (R11)(R12*2)
+	VMOVUPS    Z0, 64(R11)(R12*2)
+	VMOVUPS    Z0, (R13)
+	VMOVUPS    Z0, 64(R13)
+	JMP        block
 
 more:
 block:

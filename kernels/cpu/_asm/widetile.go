@@ -215,6 +215,7 @@ func tileVNNI(s spec, pairs, cols int) {
 	}
 	t.a = newColumns(cols, param("act"), param("lda"))
 	blocks := param("blocks")
+	t.fetchNext()
 	t.fetched()
 	t.none.zero()
 	if s.sub == 32 && !narrow {
@@ -276,6 +277,31 @@ func (t *wideTile) at(pair, n int) Mem {
 		m.Index, m.Scale = t.stride, 1
 	}
 	return m
+}
+
+// aheadBlocks is how many blocks of activations of each column of the next tile are
+// fetched: those after them the processor foresees.
+const aheadBlocks = 3
+
+// fetchNext fetches the results so far and the first activations of the tile that
+// follows, of as many columns.
+func (t *wideTile) fetchNext() {
+	each := func(base, ld string, lines int) {
+		p, step := param(base), param(ld)
+		for range t.cols {
+			ADDQ(step, p)
+		}
+		for c := range t.cols {
+			if c > 0 {
+				ADDQ(step, p)
+			}
+			for i := range lines {
+				PREFETCHT0(Mem{Base: p, Disp: 64 * i})
+			}
+		}
+	}
+	each("dst", "ldd", t.pairs)
+	each("act", "lda", aheadBlocks)
 }
 
 // fetched finds the panels that are to be fetched.
