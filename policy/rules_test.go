@@ -53,7 +53,7 @@ func TestNoRulesCostNothing(t *testing.T) {
 		t.Fatal("rules where there are none")
 	}
 	r := said("x")
-	if n := testing.AllocsPerRun(10, func() {
+	if n := testing.AllocsPerRun(100, func() {
 		out, d, err := rs.Before(r)
 		if out != r || d != nil || err != nil || rs.After(r) != nil {
 			t.Fatal("something was done")

@@ -15,7 +15,6 @@ TEXT ·avxvnnimatQ4_0x1(SB), NOSPLIT, $0-56
 	MOVQ    blocks+40(FP), BX
 	MOVQ    count+48(FP), SI
 	VMOVDQU mask4<>+0(SB), Y0
-	VPXOR   Y1, Y1, Y1
 
 panel:
 	VPXOR Y1, Y1, Y1
@@ -126,7 +125,6 @@ TEXT ·avxvnnimatQ4_0x2(SB), NOSPLIT, $0-56
 	MOVQ    blocks+40(FP), DI
 	MOVQ    count+48(FP), R8
 	VMOVDQU mask4<>+0(SB), Y0
-	VPXOR   Y1, Y1, Y1
 
 panel:
 	VPXOR Y1, Y1, Y1
@@ -225,7 +223,6 @@ TEXT ·avxvnnimatQ4_0x3(SB), NOSPLIT, $0-56
 	MOVQ    blocks+40(FP), DI
 	MOVQ    count+48(FP), R8
 	VMOVDQU mask4<>+0(SB), Y0
-	VPXOR   Y1, Y1, Y1
 
 panel:
 	VPXOR Y1, Y1, Y1
@@ -348,7 +345,6 @@ TEXT ·avxvnnimatQ4_0x4(SB), NOSPLIT, $0-56
 	MOVQ    blocks+40(FP), DI
 	MOVQ    count+48(FP), R8
 	VMOVDQU mask4<>+0(SB), Y0
-	VPXOR   Y1, Y1, Y1
 
 panel:
 	VPXOR Y1, Y1, Y1
@@ -498,7 +494,6 @@ TEXT ·avxvnnimatQ4_1x1(SB), NOSPLIT, $0-56
 	MOVQ    blocks+40(FP), BX
 	MOVQ    count+48(FP), SI
 	VMOVDQU mask4<>+0(SB), Y0
-	VPXOR   Y1, Y1, Y1
 
 panel:
 	VPXOR Y1, Y1, Y1
@@ -578,7 +573,6 @@ TEXT ·avxvnnimatQ4_1x2(SB), NOSPLIT, $0-56
 	MOVQ    blocks+40(FP), DI
 	MOVQ    count+48(FP), R8
 	VMOVDQU mask4<>+0(SB), Y0
-	VPXOR   Y1, Y1, Y1
 
 panel:
 	VPXOR Y1, Y1, Y1
@@ -682,7 +676,6 @@ TEXT ·avxvnnimatQ4_1x3(SB), NOSPLIT, $0-56
 	MOVQ    blocks+40(FP), DI
 	MOVQ    count+48(FP), R8
 	VMOVDQU mask4<>+0(SB), Y0
-	VPXOR   Y1, Y1, Y1
 
 panel:
 	VPXOR Y1, Y1, Y1
@@ -812,7 +805,6 @@ TEXT ·avxvnnimatQ4_1x4(SB), NOSPLIT, $0-56
 	MOVQ    blocks+40(FP), DI
 	MOVQ    count+48(FP), R8
 	VMOVDQU mask4<>+0(SB), Y0
-	VPXOR   Y1, Y1, Y1
 
 panel:
 	VPXOR Y1, Y1, Y1
@@ -971,7 +963,6 @@ TEXT ·avxvnnimatQ5_0x1(SB), NOSPLIT, $0-56
 	MOVQ    blocks+40(FP), BX
 	MOVQ    count+48(FP), SI
 	VMOVDQU mask4<>+0(SB), Y0
-	VPXOR   Y1, Y1, Y1
 
 panel:
 	VPXOR Y1, Y1, Y1
@@ -1106,7 +1097,6 @@ TEXT ·avxvnnimatQ5_0x2(SB), NOSPLIT, $0-56
 	MOVQ    blocks+40(FP), DI
 	MOVQ    count+48(FP), R8
 	VMOVDQU mask4<>+0(SB), Y0
-	VPXOR   Y1, Y1, Y1
 
 panel:
 	VPXOR Y1, Y1, Y1
@@ -1229,7 +1219,6 @@ TEXT ·avxvnnimatQ5_0x3(SB), NOSPLIT, $0-56
 	MOVQ    blocks+40(FP), DI
 	MOVQ    count+48(FP), R8
 	VMOVDQU mask4<>+0(SB), Y0
-	VPXOR   Y1, Y1, Y1
 
 panel:
 	VPXOR Y1, Y1, Y1
@@ -1368,14 +1357,13 @@ block:
 // func avxvnnimatQ5_0x4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
 // Requires: AVX, AVX2, AVXVNNI, F16C, FMA3, MMX+
 TEXT ·avxvnnimatQ5_0x4(SB), NOSPLIT, $0-56
-	MOVQ  dst+0(FP), AX
-	MOVQ  ldd+8(FP), CX
-	MOVQ  w+16(FP), DX
-	MOVQ  act+24(FP), BX
-	MOVQ  lda+32(FP), SI
-	MOVQ  blocks+40(FP), DI
-	MOVQ  count+48(FP), R8
-	VPXOR Y0, Y0, Y0
+	MOVQ dst+0(FP), AX
+	MOVQ ldd+8(FP), CX
+	MOVQ w+16(FP), DX
+	MOVQ act+24(FP), BX
+	MOVQ lda+32(FP), SI
+	MOVQ blocks+40(FP), DI
+	MOVQ count+48(FP), R8
 
 panel:
 	VPXOR Y0, Y0, Y0
@@ -1549,7 +1537,6 @@ TEXT ·avxvnnimatQ5_1x1(SB), NOSPLIT, $0-56
 	MOVQ    blocks+40(FP), BX
 	MOVQ    count+48(FP), SI
 	VMOVDQU mask4<>+0(SB), Y0
-	VPXOR   Y1, Y1, Y1
 
 panel:
 	VPXOR Y1, Y1, Y1
@@ -1653,7 +1640,6 @@ TEXT ·avxvnnimatQ5_1x2(SB), NOSPLIT, $0-56
 	MOVQ    blocks+40(FP), DI
 	MOVQ    count+48(FP), R8
 	VMOVDQU mask4<>+0(SB), Y0
-	VPXOR   Y1, Y1, Y1
 
 panel:
 	VPXOR Y1, Y1, Y1
@@ -1781,7 +1767,6 @@ TEXT ·avxvnnimatQ5_1x3(SB), NOSPLIT, $0-56
 	MOVQ    blocks+40(FP), DI
 	MOVQ    count+48(FP), R8
 	VMOVDQU mask4<>+0(SB), Y0
-	VPXOR   Y1, Y1, Y1
 
 panel:
 	VPXOR Y1, Y1, Y1
@@ -1927,14 +1912,13 @@ block:
 // func avxvnnimatQ5_1x4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
 // Requires: AVX, AVX2, AVXVNNI, F16C, FMA3, MMX+
 TEXT ·avxvnnimatQ5_1x4(SB), NOSPLIT, $0-56
-	MOVQ  dst+0(FP), AX
-	MOVQ  ldd+8(FP), CX
-	MOVQ  w+16(FP), DX
-	MOVQ  act+24(FP), BX
-	MOVQ  lda+32(FP), SI
-	MOVQ  blocks+40(FP), DI
-	MOVQ  count+48(FP), R8
-	VPXOR Y0, Y0, Y0
+	MOVQ dst+0(FP), AX
+	MOVQ ldd+8(FP), CX
+	MOVQ w+16(FP), DX
+	MOVQ act+24(FP), BX
+	MOVQ lda+32(FP), SI
+	MOVQ blocks+40(FP), DI
+	MOVQ count+48(FP), R8
 
 panel:
 	VPXOR Y0, Y0, Y0
@@ -2109,14 +2093,13 @@ block:
 // func avxvnnimatQ8_0x1(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
 // Requires: AVX, AVX2, AVXVNNI, F16C, FMA3, MMX+
 TEXT ·avxvnnimatQ8_0x1(SB), NOSPLIT, $0-56
-	MOVQ  dst+0(FP), AX
-	MOVQ  ldd+8(FP), CX
-	MOVQ  w+16(FP), CX
-	MOVQ  act+24(FP), DX
-	MOVQ  lda+32(FP), BX
-	MOVQ  blocks+40(FP), BX
-	MOVQ  count+48(FP), SI
-	VPXOR Y0, Y0, Y0
+	MOVQ dst+0(FP), AX
+	MOVQ ldd+8(FP), CX
+	MOVQ w+16(FP), CX
+	MOVQ act+24(FP), DX
+	MOVQ lda+32(FP), BX
+	MOVQ blocks+40(FP), BX
+	MOVQ count+48(FP), SI
 
 panel:
 	VPXOR Y0, Y0, Y0
@@ -2223,14 +2206,13 @@ GLOBL bias<>(SB), RODATA|NOPTR, $32
 // func avxvnnimatQ8_0x2(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
 // Requires: AVX, AVX2, AVXVNNI, F16C, FMA3, MMX+
 TEXT ·avxvnnimatQ8_0x2(SB), NOSPLIT, $0-56
-	MOVQ  dst+0(FP), AX
-	MOVQ  ldd+8(FP), CX
-	MOVQ  w+16(FP), DX
-	MOVQ  act+24(FP), BX
-	MOVQ  lda+32(FP), SI
-	MOVQ  blocks+40(FP), DI
-	MOVQ  count+48(FP), R8
-	VPXOR Y0, Y0, Y0
+	MOVQ dst+0(FP), AX
+	MOVQ ldd+8(FP), CX
+	MOVQ w+16(FP), DX
+	MOVQ act+24(FP), BX
+	MOVQ lda+32(FP), SI
+	MOVQ blocks+40(FP), DI
+	MOVQ count+48(FP), R8
 
 panel:
 	VPXOR Y0, Y0, Y0
@@ -2325,14 +2307,13 @@ block:
 // func avxvnnimatQ8_0x3(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
 // Requires: AVX, AVX2, AVXVNNI, F16C, FMA3, MMX+
 TEXT ·avxvnnimatQ8_0x3(SB), NOSPLIT, $0-56
-	MOVQ  dst+0(FP), AX
-	MOVQ  ldd+8(FP), CX
-	MOVQ  w+16(FP), DX
-	MOVQ  act+24(FP), BX
-	MOVQ  lda+32(FP), SI
-	MOVQ  blocks+40(FP), DI
-	MOVQ  count+48(FP), R8
-	VPXOR Y0, Y0, Y0
+	MOVQ dst+0(FP), AX
+	MOVQ ldd+8(FP), CX
+	MOVQ w+16(FP), DX
+	MOVQ act+24(FP), BX
+	MOVQ lda+32(FP), SI
+	MOVQ blocks+40(FP), DI
+	MOVQ count+48(FP), R8
 
 panel:
 	VPXOR Y0, Y0, Y0
@@ -2451,14 +2432,13 @@ block:
 // func avxvnnimatQ8_0x4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
 // Requires: AVX, AVX2, AVXVNNI, F16C, FMA3, MMX+
 TEXT ·avxvnnimatQ8_0x4(SB), NOSPLIT, $0-56
-	MOVQ  dst+0(FP), AX
-	MOVQ  ldd+8(FP), CX
-	MOVQ  w+16(FP), DX
-	MOVQ  act+24(FP), BX
-	MOVQ  lda+32(FP), SI
-	MOVQ  blocks+40(FP), DI
-	MOVQ  count+48(FP), R8
-	VPXOR Y0, Y0, Y0
+	MOVQ dst+0(FP), AX
+	MOVQ ldd+8(FP), CX
+	MOVQ w+16(FP), DX
+	MOVQ act+24(FP), BX
+	MOVQ lda+32(FP), SI
+	MOVQ blocks+40(FP), DI
+	MOVQ count+48(FP), R8
 
 panel:
 	VPXOR Y0, Y0, Y0
@@ -2612,7 +2592,6 @@ TEXT ·avxvnnimatIQ4_NLx1(SB), NOSPLIT, $0-56
 	MOVQ    blocks+40(FP), BX
 	MOVQ    count+48(FP), SI
 	VMOVDQU mask4<>+0(SB), Y0
-	VPXOR   Y1, Y1, Y1
 
 panel:
 	VPXOR Y1, Y1, Y1
@@ -2773,7 +2752,6 @@ TEXT ·avxvnnimatIQ4_NLx2(SB), NOSPLIT, $0-56
 	MOVQ    blocks+40(FP), DI
 	MOVQ    count+48(FP), R8
 	VMOVDQU mask4<>+0(SB), Y0
-	VPXOR   Y1, Y1, Y1
 
 panel:
 	VPXOR Y1, Y1, Y1
@@ -2888,7 +2866,6 @@ TEXT ·avxvnnimatIQ4_NLx3(SB), NOSPLIT, $0-56
 	MOVQ    blocks+40(FP), DI
 	MOVQ    count+48(FP), R8
 	VMOVDQU mask4<>+0(SB), Y0
-	VPXOR   Y1, Y1, Y1
 
 panel:
 	VPXOR Y1, Y1, Y1
@@ -3027,7 +3004,6 @@ TEXT ·avxvnnimatIQ4_NLx4(SB), NOSPLIT, $0-56
 	MOVQ    blocks+40(FP), DI
 	MOVQ    count+48(FP), R8
 	VMOVDQU mask4<>+0(SB), Y0
-	VPXOR   Y1, Y1, Y1
 
 panel:
 	VPXOR Y1, Y1, Y1
@@ -3194,7 +3170,6 @@ TEXT ·avxvnnimatQ2_Kx1(SB), NOSPLIT, $64-56
 	MOVQ    count+48(FP), SI
 	LEAQ    31(SP), DI
 	ANDQ    $-32, DI
-	VPXOR   Y0, Y0, Y0
 	VMOVDQU mask2<>+0(SB), Y0
 
 panel:
@@ -3369,7 +3344,6 @@ TEXT ·avxvnnimatQ2_Kx2(SB), NOSPLIT, $96-56
 	MOVQ    count+48(FP), R8
 	LEAQ    31(SP), R9
 	ANDQ    $-32, R9
-	VPXOR   Y0, Y0, Y0
 	VMOVDQU mask2<>+0(SB), Y0
 
 panel:
@@ -3514,7 +3488,6 @@ TEXT ·avxvnnimatQ2_Kx3(SB), NOSPLIT, $256-56
 	MOVQ    count+48(FP), R8
 	LEAQ    31(SP), R9
 	ANDQ    $-32, R9
-	VPXOR   Y0, Y0, Y0
 	LEAQ    159(SP), R10
 	ANDQ    $-32, R10
 	VMOVDQU mask2<>+0(SB), Y0
@@ -3825,7 +3798,6 @@ TEXT ·avxvnnimatQ2_Kx4(SB), NOSPLIT, $320-56
 	MOVQ    count+48(FP), R8
 	LEAQ    31(SP), R9
 	ANDQ    $-32, R9
-	VPXOR   Y0, Y0, Y0
 	LEAQ    191(SP), R10
 	ANDQ    $-32, R10
 	VMOVDQU mask2<>+0(SB), Y0
@@ -4214,7 +4186,6 @@ TEXT ·avxvnnimatQ3_Kx1(SB), NOSPLIT, $64-56
 	MOVQ    count+48(FP), SI
 	LEAQ    31(SP), DI
 	ANDQ    $-32, DI
-	VPXOR   Y0, Y0, Y0
 	VMOVDQU mask2<>+0(SB), Y0
 
 panel:
@@ -4376,7 +4347,6 @@ TEXT ·avxvnnimatQ3_Kx2(SB), NOSPLIT, $96-56
 	MOVQ    count+48(FP), R8
 	LEAQ    31(SP), R9
 	ANDQ    $-32, R9
-	VPXOR   Y0, Y0, Y0
 	VMOVDQU mask2<>+0(SB), Y0
 
 panel:
@@ -4538,7 +4508,6 @@ TEXT ·avxvnnimatQ3_Kx3(SB), NOSPLIT, $256-56
 	MOVQ    count+48(FP), R8
 	LEAQ    31(SP), R9
 	ANDQ    $-32, R9
-	VPXOR   Y0, Y0, Y0
 	LEAQ    159(SP), R10
 	ANDQ    $-32, R10
 	VMOVDQU mask2<>+0(SB), Y0
@@ -4734,18 +4703,17 @@ groups:
 // func avxvnnimatQ3_Kx4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
 // Requires: AVX, AVX2, AVXVNNI, F16C, FMA3, MMX+
 TEXT ·avxvnnimatQ3_Kx4(SB), NOSPLIT, $320-56
-	MOVQ  dst+0(FP), AX
-	MOVQ  ldd+8(FP), CX
-	MOVQ  w+16(FP), DX
-	MOVQ  act+24(FP), BX
-	MOVQ  lda+32(FP), SI
-	MOVQ  blocks+40(FP), DI
-	MOVQ  count+48(FP), R8
-	LEAQ  31(SP), R9
-	ANDQ  $-32, R9
-	VPXOR Y0, Y0, Y0
-	LEAQ  191(SP), R10
-	ANDQ  $-32, R10
+	MOVQ dst+0(FP), AX
+	MOVQ ldd+8(FP), CX
+	MOVQ w+16(FP), DX
+	MOVQ act+24(FP), BX
+	MOVQ lda+32(FP), SI
+	MOVQ blocks+40(FP), DI
+	MOVQ count+48(FP), R8
+	LEAQ 31(SP), R9
+	ANDQ $-32, R9
+	LEAQ 191(SP), R10
+	ANDQ $-32, R10
 
 panel:
 	VPXOR   Y0, Y0, Y0
@@ -4986,7 +4954,6 @@ TEXT ·avxvnnimatQ4_Kx1(SB), NOSPLIT, $64-56
 	MOVQ    count+48(FP), SI
 	LEAQ    31(SP), DI
 	ANDQ    $-32, DI
-	VPXOR   Y0, Y0, Y0
 	VMOVDQU mask4<>+0(SB), Y0
 
 panel:
@@ -5241,7 +5208,6 @@ TEXT ·avxvnnimatQ4_Kx2(SB), NOSPLIT, $96-56
 	MOVQ    count+48(FP), R8
 	LEAQ    31(SP), R9
 	ANDQ    $-32, R9
-	VPXOR   Y0, Y0, Y0
 	VMOVDQU mask4<>+0(SB), Y0
 
 panel:
@@ -5443,7 +5409,6 @@ TEXT ·avxvnnimatQ4_Kx3(SB), NOSPLIT, $256-56
 	MOVQ    count+48(FP), R8
 	LEAQ    31(SP), R9
 	ANDQ    $-32, R9
-	VPXOR   Y0, Y0, Y0
 	LEAQ    159(SP), R10
 	ANDQ    $-32, R10
 	VMOVDQU mask4<>+0(SB), Y0
@@ -5761,7 +5726,6 @@ TEXT ·avxvnnimatQ4_Kx4(SB), NOSPLIT, $320-56
 	MOVQ    count+48(FP), R8
 	LEAQ    31(SP), R9
 	ANDQ    $-32, R9
-	VPXOR   Y0, Y0, Y0
 	LEAQ    191(SP), R10
 	ANDQ    $-32, R10
 	VMOVDQU mask4<>+0(SB), Y0
@@ -6151,7 +6115,6 @@ TEXT ·avxvnnimatQ5_Kx1(SB), NOSPLIT, $64-56
 	MOVQ    count+48(FP), SI
 	LEAQ    31(SP), DI
 	ANDQ    $-32, DI
-	VPXOR   Y0, Y0, Y0
 	VMOVDQU mask4<>+0(SB), Y0
 
 panel:
@@ -6354,7 +6317,6 @@ TEXT ·avxvnnimatQ5_Kx2(SB), NOSPLIT, $96-56
 	MOVQ    count+48(FP), R8
 	LEAQ    31(SP), R9
 	ANDQ    $-32, R9
-	VPXOR   Y0, Y0, Y0
 	VMOVDQU mask4<>+0(SB), Y0
 
 panel:
@@ -6606,7 +6568,6 @@ TEXT ·avxvnnimatQ5_Kx3(SB), NOSPLIT, $256-56
 	MOVQ    count+48(FP), R8
 	LEAQ    31(SP), R9
 	ANDQ    $-32, R9
-	VPXOR   Y0, Y0, Y0
 	LEAQ    159(SP), R10
 	ANDQ    $-32, R10
 	VMOVDQU mask4<>+0(SB), Y0
@@ -6965,18 +6926,17 @@ groups:
 // func avxvnnimatQ5_Kx4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
 // Requires: AVX, AVX2, AVXVNNI, F16C, FMA3, MMX+
 TEXT ·avxvnnimatQ5_Kx4(SB), NOSPLIT, $320-56
-	MOVQ  dst+0(FP), AX
-	MOVQ  ldd+8(FP), CX
-	MOVQ  w+16(FP), DX
-	MOVQ  act+24(FP), BX
-	MOVQ  lda+32(FP), SI
-	MOVQ  blocks+40(FP), DI
-	MOVQ  count+48(FP), R8
-	LEAQ  31(SP), R9
-	ANDQ  $-32, R9
-	VPXOR Y0, Y0, Y0
-	LEAQ  191(SP), R10
-	ANDQ  $-32, R10
+	MOVQ dst+0(FP), AX
+	MOVQ ldd+8(FP), CX
+	MOVQ w+16(FP), DX
+	MOVQ act+24(FP), BX
+	MOVQ lda+32(FP), SI
+	MOVQ blocks+40(FP), DI
+	MOVQ count+48(FP), R8
+	LEAQ 31(SP), R9
+	ANDQ $-32, R9
+	LEAQ 191(SP), R10
+	ANDQ $-32, R10
 
 panel:
 	VPXOR   Y0, Y0, Y0
@@ -7413,7 +7373,6 @@ TEXT ·avxvnnimatQ6_Kx1(SB), NOSPLIT, $64-56
 	MOVQ    count+48(FP), SI
 	LEAQ    31(SP), DI
 	ANDQ    $-32, DI
-	VPXOR   Y0, Y0, Y0
 	VMOVDQU mask4<>+0(SB), Y0
 
 panel:
@@ -7575,7 +7534,6 @@ TEXT ·avxvnnimatQ6_Kx2(SB), NOSPLIT, $96-56
 	MOVQ    count+48(FP), R8
 	LEAQ    31(SP), R9
 	ANDQ    $-32, R9
-	VPXOR   Y0, Y0, Y0
 	VMOVDQU mask4<>+0(SB), Y0
 
 panel:
@@ -7734,7 +7692,6 @@ TEXT ·avxvnnimatQ6_Kx3(SB), NOSPLIT, $256-56
 	MOVQ    count+48(FP), R8
 	LEAQ    31(SP), R9
 	ANDQ    $-32, R9
-	VPXOR   Y0, Y0, Y0
 	LEAQ    159(SP), R10
 	ANDQ    $-32, R10
 	VMOVDQU mask4<>+0(SB), Y0
@@ -7924,18 +7881,17 @@ groups:
 // func avxvnnimatQ6_Kx4(dst *float32, ldd int, w *byte, act *byte, lda int, blocks int, count int)
 // Requires: AVX, AVX2, AVXVNNI, F16C, FMA3, MMX+
 TEXT ·avxvnnimatQ6_Kx4(SB), NOSPLIT, $320-56
-	MOVQ  dst+0(FP), AX
-	MOVQ  ldd+8(FP), CX
-	MOVQ  w+16(FP), DX
-	MOVQ  act+24(FP), BX
-	MOVQ  lda+32(FP), SI
-	MOVQ  blocks+40(FP), DI
-	MOVQ  count+48(FP), R8
-	LEAQ  31(SP), R9
-	ANDQ  $-32, R9
-	VPXOR Y0, Y0, Y0
-	LEAQ  191(SP), R10
-	ANDQ  $-32, R10
+	MOVQ dst+0(FP), AX
+	MOVQ ldd+8(FP), CX
+	MOVQ w+16(FP), DX
+	MOVQ act+24(FP), BX
+	MOVQ lda+32(FP), SI
+	MOVQ blocks+40(FP), DI
+	MOVQ count+48(FP), R8
+	LEAQ 31(SP), R9
+	ANDQ $-32, R9
+	LEAQ 191(SP), R10
+	ANDQ $-32, R10
 
 panel:
 	VPXOR   Y0, Y0, Y0

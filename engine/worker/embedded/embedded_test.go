@@ -11,7 +11,7 @@ func TestWorker(t *testing.T) {
 	saved := program
 	defer func() { program = saved }()
 	program = "\x7fELF" + string(make([]byte, 8<<20))
-	if n := testing.AllocsPerRun(10, func() { Worker() }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { Worker() }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 	if Worker() != program {

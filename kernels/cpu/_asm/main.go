@@ -61,7 +61,6 @@ func main() {
 	}
 	Generate()
 	encodeFile()
-	writeTable()
 }
 
 // Which instructions the integer kernels use. With vnni, VPDPBUSD: of AVX-512
@@ -74,12 +73,9 @@ var (
 	pairCols               = 0    // the widest kernel for pairs of panels, of which maxCols is the narrowest
 )
 
-// made tells whether there are kernels for quantized matrices.
-var made bool
-
-// integers generates those.
+// integers generates the kernels for quantized matrices, and a table of them.
 func integers() {
-	made = true
+	writeTable()
 	for _, s := range specs {
 		s = s.forISA()
 		for cols := 1; cols <= maxCols; cols++ {

@@ -15,7 +15,7 @@ type blocks256 struct {
 	mask    reg.VecVirtual
 	a       columns // at the group that is next
 	cols    int
-	none    wide             // with VNNI, 0
+	none    wide             // of noneVNNI
 	sums    []reg.VecVirtual // Σ da·float(exact sum of a group), or nil
 	mins    []reg.VecVirtual // the same of minima, or nil if there are none
 	results Mem

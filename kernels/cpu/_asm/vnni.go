@@ -179,9 +179,9 @@ func singles(n int) []wide {
 	return v
 }
 
-// noneVNNI is a zero that loops copy, or nil without VNNI.
+// noneVNNI is a zero that loops copy, or nil where they need none.
 func noneVNNI() wide {
-	if !vnni {
+	if !evex() {
 		return nil
 	}
 	v := wide{YMM()}
@@ -226,7 +226,7 @@ func (b *blocks256) scalePairVNNI(group, sc reg.GPVirtual) {
 		splitPair(pair, one, pair)
 		for i, scale := range []reg.VecVirtual{one, pair} {
 			acc, less := singles(b.cols), wide{YMM()}
-			s.dotQuadsVNNI(s.reader(group, i*s.groupBytes(), b.mask), 0, 8, b.a, acc, b.none, func(_ int, v wide) { VMOVUPS(magic(), v[0]) })
+			s.dotQuadsVNNI(s.reader(group, i*s.groupBytes(), b.mask), 0, 8, b.a, acc, b.none, func(_ int, v wide) { v.startMagic(nil) })
 			less.magicTimes(wide{scale})
 			for c, v := range acc {
 				v.scaleMagic(wide{scale}, less)

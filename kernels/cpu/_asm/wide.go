@@ -111,7 +111,7 @@ func (w wide) zero() {
 }
 
 // clear makes w a copy of none, which is zero: that is done by the renaming of
-// registers.
+// registers. Narrow ones need no copy.
 func (w wide) clear(none wide) {
 	for i, v := range w {
 		if narrow {
@@ -183,10 +183,10 @@ func (w wide) addAt(a wide, m Mem) {
 func magic() Mem     { return words("magic", 0x4b400000) }
 func lessMagic() Mem { return words("lessMagic", 0xcb400000) }
 
-// startMagic makes w magic, of which m is a copy unless narrow.
+// startMagic makes w magic, a copy of m or, where that is nil, from memory.
 func (w wide) startMagic(m wide) {
 	for i, v := range w {
-		if narrow {
+		if m == nil {
 			VMOVUPS(magic(), v)
 		} else {
 			VMOVDQA64(m[i], v)
